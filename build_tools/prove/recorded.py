@@ -13,8 +13,8 @@ from build_tools.cases import make, table
 from build_tools.cases.meaning import State, meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import UsageError
-from build_tools.judge import receipts
-from build_tools.judge.receipts import Provable
+from build_tools.judge import findings, receipts
+from build_tools.judge.receipts import Provable, Receipt
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 from build_tools.objects.unpack import open_bundle
@@ -68,7 +68,8 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
             f"{len(lines)} lines, and none counts for {bundles}: {why}",
             "Build the same sources here (python -m build_tools build), or execute what was built here",
         )
-    changed = receipts.write(root, receipts.merged(receipts.read(root), found).values())
+    every = receipts.merged(receipts.read(root), found)
+    changed = receipts.write(root, _alive(root, every, known, {line["target"] for line in lines}).values())
     return Joined(
         lines=len(lines),
         devices=tuple(sorted({line["device"] for line in lines if line["device"]})),
@@ -78,6 +79,18 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
         outdated=outdated,
         changed=changed,
     )
+
+
+def _alive(
+    root: Path, every: Mapping[str, Receipt], known: Mapping[str, Provable], targets: Collection[str]
+) -> dict[str, Receipt]:
+    """Receipts but those of ``targets`` that hold no longer and whose recipe is not built: nothing can use them again."""
+    holding = receipts.holding(every, meanings(root / "manifests"), findings.read(root))
+    return {
+        digest: receipt
+        for digest, receipt in every.items()
+        if receipt.target not in targets or digest in known or digest in holding
+    }
 
 
 def _lines(path: Path) -> Iterator[Line]:
