@@ -239,7 +239,9 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
         ("v", (values, np.zeros(values.shape)), v_cache, per_tensor_v_scale),
     ):
         stored = _stored(part[0], part[1], np.array(scale), kind)
-        found[f"{name}_cache"] = _in_tiles(stored, cache, max(block_size, 1), slot_mapping[:num_tokens], keys=name == "k")
+        found[f"{name}_cache"] = _in_tiles(
+            stored, cache, max(block_size, 1), slot_mapping[:num_tokens], keys=name == "k"
+        )
         out = None
         if f"{name}_out" in kinds:
             kept = slot_mapping[:num_tokens] < 0 if return_kv else np.ones(num_tokens, bool)

@@ -6,16 +6,22 @@ import argparse
 import contextlib
 import os
 import re
+import secrets
 import signal
 import socket
 import sys
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import NoReturn
 
 from aiter_prebuilt_emulator.debug_protocol import Messages
 from aiter_prebuilt_emulator.debug_session import Session
 from aiter_prebuilt_emulator.surroundings import with_library
 
+#: Fixes the token, for an editor's settings that are written once.
+_VARIABLE = "AITER_PREBUILT_EMULATOR_DEBUG_TOKEN"
+_SHORTEST = 16
+#: Seconds for a client to show the token.
+_PATIENCE = 30.0
 _EXAMPLE = "aiter-prebuilt-emulator debug --listen 4711 -- python prog.py"
 
 
@@ -76,24 +82,55 @@ def _terminated(number: int, frame: object) -> NoReturn:
 
 def _listen(where: str, command: list[str], environment: dict[str, str]) -> int:
     path = None if _is_port(where) else Path(where)
+    # Any program of this machine reaches a port, a browser on behalf of any web page among them.
+    token = _token() if path is None else ""
     with _listening(where) as listening:
         try:
             place = f"127.0.0.1:{listening.getsockname()[1]}" if path is None else where
             print(f"waiting for a debugger on {place}", file=sys.stderr, flush=True)
-            peer, _ = listening.accept()
+            if token:
+                said = f'its launch or attach request must have "token": "{token}"'
+                print(said, file=sys.stderr, flush=True)
+            while not _accepted(listening, command, environment, token):
+                pass
         finally:
             if path:
                 with contextlib.suppress(OSError):
                     path.unlink()
-    with peer, peer.makefile("rb") as source, peer.makefile("wb") as sink:
-        # Whoever reaches the socket may debug this command, and start no other.
-        _serve(source, sink, command, environment)
     return 0
 
 
-def _serve(source: IO[bytes], sink: IO[bytes], command: list[str], environment: dict[str, str]) -> None:
-    with contextlib.suppress(OSError):  # the client went in the middle of a word
-        Session(Messages(source, sink), command, environment, own_command=False, output=False).serve()
+def _token() -> str:
+    """Return the token that the environment names, or a new one.
+
+    Raises:
+        OSError: the one of the environment is short enough to be guessed.
+    """
+    named = os.environ.get(_VARIABLE, "")
+    if named and len(named) < _SHORTEST:
+        raise OSError(f"{_VARIABLE} has {len(named)} characters; write at least {_SHORTEST}, or unset it")
+    return named or secrets.token_urlsafe(16)
+
+
+def _accepted(listening: socket.socket, command: list[str], environment: dict[str, str], token: str) -> bool:
+    """Serve one connection; False for one that never showed the token: another one is waited for."""
+    peer, _ = listening.accept()
+    shown = not token
+
+    def admitted() -> None:
+        nonlocal shown
+        shown = True
+        peer.settimeout(None)
+
+    if token:
+        peer.settimeout(_PATIENCE)
+    with peer, peer.makefile("rb") as source, peer.makefile("wb") as sink, contextlib.suppress(OSError):
+        # Whoever reaches the socket may debug this command, and start no other. OSError: the client went in mid-word.
+        messages = Messages(source, sink)
+        Session(
+            messages, command, environment, own_command=False, output=False, token=token, admitted=admitted
+        ).serve()
+    return shown
 
 
 def _is_port(where: str) -> bool:

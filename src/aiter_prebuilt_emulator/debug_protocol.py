@@ -16,6 +16,8 @@ CAPABILITIES: Final = {
     "exceptionBreakpointFilters": [{"filter": "fault", "label": "Faults of kernels", "default": True}],
 }  # fmt: skip
 _LONGEST: Final = 1 << 26
+#: The only headers of the protocol. A browser that a web page made speak HTTP here begins with another line, and is not read on.
+_HEADERS: Final = (b"content-length", b"content-type")
 
 
 class Messages:
@@ -31,11 +33,13 @@ class Messages:
         length = -1
         try:
             while line := self._source.readline(4096):
-                name, _, value = line.partition(b":")
-                if name.strip().lower() == b"content-length":
-                    length = int(value)
                 if not line.strip():
                     break
+                name, _, value = line.partition(b":")
+                if name.strip().lower() not in _HEADERS:
+                    return None
+                if name.strip().lower() == b"content-length":
+                    length = int(value)
             if not 0 <= length <= _LONGEST:
                 return None
             body = self._source.read(length)

@@ -7,10 +7,12 @@ another one. ``_order`` keeps an answer to "go on" before the stop that follows 
 from __future__ import annotations
 
 import contextlib
+import hmac
 import queue
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from aiter_prebuilt_emulator.debug_link import Answer, DeviceError, Link
 from aiter_prebuilt_emulator.debug_places import Place, Places
@@ -18,9 +20,18 @@ from aiter_prebuilt_emulator.debug_program import Program
 from aiter_prebuilt_emulator.debug_protocol import CAPABILITIES, Message, Messages
 from aiter_prebuilt_emulator.debug_scopes import HOST, Scopes, number_of, wave_of
 
+#: Requests that are answered before the client has shown its token.
+_BEFORE: Final = ("initialize", "launch", "attach", "disconnect")
+#: Those that bring it.
+_LAUNCHES: Final = ("launch", "attach")
+
 
 class Session:
-    """One client and one program. ``own_command``: may the client name the program that is run?"""
+    """One client and one program. ``own_command``: may the client name the program that is run?
+
+    ``token``: what the client's launch or attach request must have as its ``token`` before anything else is done; "" for none.
+    ``admitted``: called once it had.
+    """
 
     def __init__(
         self,
@@ -30,6 +41,8 @@ class Session:
         *,
         own_command: bool,
         output: bool,
+        token: str = "",
+        admitted: Callable[[], object] = lambda: None,
     ) -> None:
         self._messages, self._command, self._environment = messages, list(command), dict(environment)
         self._own_command, self._output = own_command, output
@@ -43,6 +56,8 @@ class Session:
         self._entry = False
         self._faults = True
         self._over = self._keep = False
+        self._token, self._admitted = token, admitted
+        self._wanted = bool(token)
 
     def serve(self) -> None:
         """Answer requests until the client goes; then nothing that was started is left."""
@@ -155,6 +170,8 @@ class Session:
         }
         with self._order:
             try:
+                if self._token and command not in _BEFORE:
+                    raise DeviceError(f"{command}: send launch or attach with the token first")
                 if handler is None:
                     raise DeviceError(f"found the request {command}, which this adapter does not have")
                 reply["body"] = handler(arguments) or {}
@@ -168,14 +185,28 @@ class Session:
                 text = f"{command}: its arguments are not those of the protocol: {error!r}"
                 reply |= {"success": False, "message": text, "body": {"error": {"id": 2, "format": text}}}
             self._messages.write(reply)
-        if command == "initialize":
+        # A client sets its breakpoints at this event: with a token, not before it was right.
+        if command in (_LAUNCHES if self._wanted else ("initialize",)) and reply["success"]:
             self._messages.event("initialized")
 
     def _on_initialize(self, arguments: Message) -> Message:
         del arguments
         return CAPABILITIES
 
+    def _check_token(self, arguments: Message) -> None:
+        """Let the client in, or end the session: a wrong token is tried once for each connection."""
+        if not self._token:
+            return
+        if not hmac.compare_digest(str(arguments.get("token", "")).encode(), self._token.encode()):
+            self._over = True
+            raise DeviceError(
+                'the "token" of this request is not the one that the debugger printed when it began to wait'
+            )
+        self._token = ""
+        self._admitted()
+
     def _on_launch(self, arguments: Message) -> None:
+        self._check_token(arguments)
         given = arguments.get("command") or [arguments[key] for key in ("program",) if key in arguments]
         if given and not self._command:
             if not self._own_command:

@@ -77,7 +77,10 @@ def several_heads() -> None:
         return cache.cpu()
 
     nope, pe = make(TOKENS, 2, rank), make(TOKENS, 2, turned)
-    empty = lambda *heads: torch.zeros(BLOCKS, BLOCK, *heads, rank + turned, dtype=torch.bfloat16, device="cuda")  # noqa: E731
+
+    def empty(*heads: int) -> torch.Tensor:
+        return torch.zeros(BLOCKS, BLOCK, *heads, rank + turned, dtype=torch.bfloat16, device="cuda")
+
     both = write(nope, pe, empty(2))
     for head in range(2):
         single, other = nope[:, head].contiguous(), pe[:, head].contiguous()

@@ -18,7 +18,7 @@ def templates(t: Tools) -> Calls:
     def decode(_: Any) -> list[str]:
         seqs, few, heads, size, block = 2, 2, 8, 128, 16
         q = t.bf16(seqs, heads, size)
-        # As vLLM 0.33 has them: keys and values of a head side by side, the starts of queries without the end, scales without dims.
+        # As vLLM 0.33 has them: keys and values of a head side by side, starts of queries without the end, scales without dims.
         keys, values = t.bf16(8, few, block, 2 * size).transpose(1, 2).split(size, dim=-1)
         tables = t.torch.tensor([[3, 1], [0, 5]], dtype=t.torch.int32)
         lengths = t.torch.tensor([20, 31], dtype=t.torch.int32)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import stat
@@ -10,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.dap_client import Adapter, DapError, alive, connected, gone
+from support.dap_client import Adapter, DapClient, DapError, alive, connected, gone
 from support.debugged import WITH, finish, image, source, words
 
 __all__ = ["image"]
@@ -153,6 +154,55 @@ def test_sockets_are_this_users_and_this_machines(image: Path, tmp_path: Path) -
             if line.split()[1].endswith(f":{int(port):04X}")
         ]
         assert all(one.startswith("0100007F:") for one in listening)
+
+
+def test_a_web_page_starts_nothing(tmp_path: Path) -> None:
+    """A POST whose body is the protocol's own messages, as a page in a browser can send it to a port of this machine."""
+    mark = tmp_path / "started"
+    command = [sys.executable, "-c", f"open({str(mark)!r}, 'w')"]
+    with Adapter(command) as adapter:
+        texts = [
+            json.dumps({"seq": number, "type": "request", "command": word, "arguments": adapter.token})
+            for number, word in enumerate(("initialize", "launch", "configurationDone"), start=1)
+        ]
+        body = "".join(f"Content-Length: {len(text)}\r\n\r\n{text}" for text in texts)
+        adapter.drop()
+        with connected(adapter.place) as page:
+            page.sendall(f"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            assert page.recv(4096) == b""
+        assert adapter.process.poll() is None and not mark.exists()
+
+
+def test_a_client_without_the_token_starts_nothing_and_the_next_one_is_served(tmp_path: Path) -> None:
+    mark = tmp_path / "started"
+    command = [sys.executable, "-c", f"open({str(mark)!r}, 'w')"]
+    with Adapter(command) as adapter:
+        adapter.client.ask("initialize", adapterID="test")
+        for word in ("configurationDone", "threads", "evaluate"):
+            with pytest.raises(DapError, match="with the token first"):
+                adapter.client.ask(word)
+        with pytest.raises(DapError, match="is not the one that the debugger printed"):
+            adapter.client.ask("launch", token="x" * 22)
+        adapter.drop()
+        assert adapter.process.poll() is None and not mark.exists()
+        with connected(adapter.place) as again, again.makefile("rb") as source, again.makefile("wb") as sink:
+            client = DapClient(source, sink)
+            client.ask("initialize", adapterID="test")
+            client.ask("launch", **adapter.token)
+            client.event("initialized")
+            client.ask("configurationDone")
+            assert client.event("exited")["exitCode"] == 0
+        assert adapter.process.wait(30) == 0 and mark.exists()
+
+
+def test_a_short_token_is_refused() -> None:
+    command = [sys.executable, "-m", "aiter_prebuilt_emulator", "debug", "--listen", "0", "--", "true"]
+    environment = os.environ | {
+        "PYTHONPATH": str(Path(__file__).resolve().parents[2] / "src"),
+        "AITER_PREBUILT_EMULATOR_DEBUG_TOKEN": "guess",
+    }
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "AITER_PREBUILT_EMULATOR_DEBUG_TOKEN has 5 characters" in done.stderr
 
 
 def test_wrong_requests_are_refused_and_the_session_goes_on(image: Path) -> None:

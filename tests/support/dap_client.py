@@ -138,12 +138,16 @@ class Adapter:
         )  # fmt: skip
         assert self.process.stdin and self.process.stdout and self.process.stderr
         self._socket: socket.socket | None = None
+        self.token: dict[str, str] = {}
         if not listen:
             self.client = DapClient(self.process.stdout, self.process.stdin)
             return
         line = self.process.stderr.readline().decode()
         assert line.startswith("waiting for a debugger on "), line
         self.place = line.split()[-1]
+        if ":" in self.place:
+            said = self.process.stderr.readline().decode()
+            self.token = {"token": said.split('"')[3]}
         self._socket = connected(self.place)
         self.client = DapClient(self._socket.makefile("rb"), self._socket.makefile("wb"))
 
@@ -167,8 +171,11 @@ class Adapter:
         """What every client says first, up to its breakpoints."""
         capabilities = self.client.ask("initialize", adapterID="test")
         assert capabilities["supportsConfigurationDoneRequest"] is True
-        self.client.event("initialized")
-        self.client.ask("launch", **arguments)
+        if not self.token:
+            self.client.event("initialized")
+        self.client.ask("launch", **self.token, **arguments)
+        if self.token:
+            self.client.event("initialized")
         return self.client
 
     def drop(self) -> None:

@@ -136,7 +136,22 @@ def test_starts_without_an_end_mean_one_query_each(layout: str) -> None:
     for rows, kept in ((3, False), (4, True)):
         starts = zeros(rows, dtype=torch.int32)
         call = lambda starts=starts: aiter_prebuilt.paged_attention_v1(  # noqa: E731
-            out, None, q, cache, cache, 0.5, table, starts, counts, 99, None, "auto", layout, 0.0, scale, scale
+            out,
+            None,
+            q,
+            cache,
+            cache,
+            0.5,
+            table,
+            starts,
+            counts,
+            99,
+            None,
+            "auto",
+            layout,
+            0.0,
+            scale,
+            scale,
         )
         _, (_, tensors, _) = handed(call, "paged_attention_v1")
         assert tensors[5] is (starts if kept else None) and tensors[6] is counts

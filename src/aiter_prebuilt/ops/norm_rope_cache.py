@@ -126,7 +126,9 @@ def split(cache: Any, shape: tuple[int, ...]) -> Any:
         address, kind, _, strides, device = cache
         inner = shaped((address, kind, found[1:], strides[1:], device), shape[1:])
         return (address, kind, shape, (strides[0], *inner[3]), device)
-    if prod(found) > prod(shape) and not isinstance(cache, tuple):  # keys behind the last whole block are not reached
+    if prod(found) > prod(shape) and not isinstance(
+        cache, tuple
+    ):  # keys behind the last whole block are not reached
         cache = shaped(cache, (prod(found),))[: prod(shape)]
     return shaped(cache, shape)
 
@@ -135,7 +137,11 @@ def codes_in(out: Any, cache: Any) -> Any:
     """The first half of the bytes of a tensor of 16 bits as the codes of an 8-bit cache; anything else as it is."""
     if isinstance(out, tuple):
         address, kind, shape, strides, device = out
-        return (address, cache[1], shape, strides, device) if cache[1].startswith("e4m3") and "16" in kind else out
+        return (
+            (address, cache[1], shape, strides, device)
+            if cache[1].startswith("e4m3") and "16" in kind
+            else out
+        )
     if out.dtype.itemsize != 2 or cache.dtype.itemsize != 1 or not out.is_contiguous():
         return out
     return out.view(-1).view(cache.dtype)[: out.numel()].view(out.shape)
