@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from numbers import Real
 from operator import index as _index
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiter_prebuilt import native
 from aiter_prebuilt.contract.dtype import BY_NAME
@@ -272,12 +272,10 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
         ArgumentDTypeError, ArgumentShapeError: ``memory`` is of another type or shape.
     """
     if is_type(kind, "f32"):
-        found: torch.Tensor = product(**given, y=memory)
-        return found
+        return cast("torch.Tensor", product(**given, y=memory))
     made: Any = product(**given)
     if memory is None:
-        found = made.to(kind)
-        return found
+        return cast("torch.Tensor", made.to(kind))
     if memory.dtype != kind:
         raise ArgumentDTypeError(
             product.__name__, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
@@ -288,8 +286,7 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
             f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
             "Pass memory of that shape for y",
         )
-    found = memory.copy_(made)
-    return found
+    return cast("torch.Tensor", memory.copy_(made))
 
 
 def as_type(tensor: Any, name: str) -> Any:

@@ -33,8 +33,9 @@ def fused_qk_rope_concat_and_cache_mla(
     is_nope_first: bool,
     compute_all_q_rope: bool = False,
 ) -> None:
-    """Turn ``q_pe`` and ``k_pe`` by the angles of their positions; write queries side by side with ``q_nope`` into ``q_out``, keys
-    with ``kv_c`` into the latent cache.
+    """Turn ``q_pe`` and ``k_pe`` by the angles of their positions, and write them beside what is not turned.
+
+    Queries go with ``q_nope`` into ``q_out``, keys with ``kv_c`` into the latent cache.
 
     Args:
         q_nope: [rows, heads, r] bf16 or fp16, at least a row for each slot. q_pe: [rows, heads, e], e even. The last dim of each
