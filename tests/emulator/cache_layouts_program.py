@@ -48,7 +48,7 @@ def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any) -> None:
     if tiles:
         own[0] = own[0].view(BLOCKS, HEADS, SIZE // width, BLOCK, width)
         own[1] = own[1].view(BLOCKS, HEADS, BLOCK // width, SIZE, width)
-    want = write(*own, kind)
+    want = write(own[0], own[1], kind)
     _, keys, values = split(layout, kind)
     found = write(keys, values, copies)
     same = [each.view(torch.uint8).reshape(-1) for each in want]
@@ -63,7 +63,10 @@ def several_heads() -> None:
     """``fused_qk_rope_concat_and_cache_mla`` with two heads of keys, and with one in each of the shapes that it has."""
     torch.manual_seed(9)
     rank, turned = 32, 16
-    make = lambda *shape: torch.randn(*shape, dtype=torch.bfloat16).cuda()  # noqa: E731
+
+    def make(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, dtype=torch.bfloat16).cuda()
+
     q_nope, q_pe = make(TOKENS, 3, rank), make(TOKENS, 3, turned)
     cos, sin = make(9, turned // 2), make(9, turned // 2)
     positions, slots = torch.arange(TOKENS).cuda(), torch.randperm(BLOCKS * BLOCK)[:TOKENS].cuda()

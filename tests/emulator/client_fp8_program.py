@@ -243,7 +243,7 @@ def test_a_mixture_in_bf16_of_an_odd_number_of_16_columns(device: Any, columns: 
     """DeepSeek-V2-Lite's 1408 columns on eight GPUs: ``shuffle_weight`` takes the first matrix of them, and not the second."""
     w1, w2 = (torch.randn(EXPERTS, *size).bfloat16() for size in ((2 * columns, WIDTH), (WIDTH, columns)))
     x = torch.randn(TOKENS, WIDTH).bfloat16()
-    arguments = {
+    arguments: Any = {
         "topk_weight": torch.rand(TOKENS, TOPK).to(device),
         "topk_ids": torch.rand(TOKENS, EXPERTS).argsort(1)[:, :TOPK].int().to(device),
     }

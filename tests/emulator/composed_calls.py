@@ -262,6 +262,7 @@ def placed_tokens(place: Place, by_table: bool) -> None:
 def moved_back(place: Place, name: str) -> None:
     """The layouts of weights and scales: what the processor makes of the same bytes, and no byte is lost."""
     shuffle = getattr(PACKAGE, name)
+    rest: tuple[Any, ...]
     if name == "e8m0_shuffle":
         x, rest = place.whole(256, 256, 8, kind=torch.uint8), ()
     elif "scale" in name:

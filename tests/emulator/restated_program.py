@@ -25,7 +25,10 @@ def view(kind: torch.dtype = torch.bfloat16, poison: float | None = None) -> tor
     wide = torch.randn(LEFT, (RIGHT + 3) * COLUMNS)
     if poison is not None:
         wide.fill_(poison)
-    return wide.to(kind).cuda()[:, COLUMNS : (RIGHT + 1) * COLUMNS].unflatten(-1, (RIGHT, COLUMNS))
+    heads: torch.Tensor = (
+        wide.to(kind).cuda()[:, COLUMNS : (RIGHT + 1) * COLUMNS].unflatten(-1, (RIGHT, COLUMNS))
+    )
+    return heads
 
 
 def outside(tensor: torch.Tensor) -> torch.Tensor:

@@ -215,15 +215,14 @@ def test_a_generator_of_the_device_has_seed_and_offset() -> None:
 def test_default_generators_of_devices_are_their_own() -> None:
     """``torch.manual_seed`` seeds all; what a device draws moves neither the processor's numbers nor another device's."""
     torch.manual_seed(11)
-    mine = torch.cuda.default_generators[0]
-    assert (
-        len(torch.cuda.default_generators) == 2 and torch.cuda.initial_seed() == 11 and mine.get_offset() == 0
-    )
+    generators: Any = torch.cuda.default_generators
+    mine = generators[0]
+    assert len(generators) == 2 and torch.cuda.initial_seed() == 11 and mine.get_offset() == 0
     host = torch.rand(3)
     torch.manual_seed(11)
     x = torch.randn(5, device=DEVICE)
     assert torch.equal(torch.rand(3), host) and mine.get_offset() > 0
-    assert torch.cuda.default_generators[1].get_offset() == 0
+    assert generators[1].get_offset() == 0
     saved = torch.cuda.get_rng_state()
     y = torch.empty(5, device=DEVICE).exponential_()
     torch.cuda.set_rng_state(saved)
@@ -239,14 +238,14 @@ def test_default_generators_of_devices_are_their_own() -> None:
 def test_bodies_of_registered_operators_are_program_code() -> None:
     seen: list[torch.device] = []
 
-    @torch.library.custom_op("bridge_program::scaled", mutates_args=())  # type: ignore[untyped-decorator]
+    @torch.library.custom_op("bridge_program::scaled", mutates_args=())
     def scaled(x: torch.Tensor, by: float) -> torch.Tensor:
         seen.append(x.device)
         out = torch.empty(x.shape, dtype=x.dtype, device="cuda")
         assert out.is_cuda
         return added(x, x) * (by / 2) + out.zero_()
 
-    @scaled.register_fake  # type: ignore[untyped-decorator]
+    @scaled.register_fake
     def _(x: torch.Tensor, by: float) -> torch.Tensor:
         return torch.empty_like(x)
 
@@ -256,7 +255,7 @@ def test_bodies_of_registered_operators_are_program_code() -> None:
         assert out.is_cuda and out.tolist() == [3.0] * 200
     assert seen == [torch.device("cuda", 0)] * 3
 
-    @torch.library.custom_op("bridge_program::counted", mutates_args=("x",))  # type: ignore[untyped-decorator]
+    @torch.library.custom_op("bridge_program::counted", mutates_args=("x",))
     def counted(x: torch.Tensor) -> torch.Tensor:
         x.add_(1)
         return torch.tensor([x.numel()])
