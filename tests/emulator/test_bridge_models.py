@@ -25,7 +25,8 @@ LEFT_OF_WHEEL = {
     "sglang_moe_gemm_a8w4_parallel", "sglang_norm_quant", "sglang_ps_works", "atom_moe_gemm_a4w4", "vllm_add_norm",
     "vllm_latent_decode", "vllm_latent_decode_works", "vllm_latent_norms", "vllm_latent_norms_group_quant", "vllm_latent_works",
     "vllm_moe_gemm_a16w4", "vllm_moe_gemm_a16w4_parallel", "vllm_ps_info", "vllm_ps_prefill", "vllm_ps_reduce", "vllm_ps_works",
-    "vllm_quick_all_reduce_norm", "vllm_routing", "vllm_topk_gating", "vllm_unified", "vllm_unified_fp8", "vllm_unified_window",
+    "vllm_quick_all_reduce_norm", "vllm_routing", "vllm_topk_gating", "vllm_topk_gating_shared",
+    "vllm_head_norm_rope_cache", "vllm_head_norm_rope_cache_tiles", "vllm_unified", "vllm_unified_fp8", "vllm_unified_window",
 }  # fmt: skip
 
 

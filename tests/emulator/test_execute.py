@@ -266,7 +266,7 @@ def test_refusals_of_the_function_are_said() -> None:
         "no element type has this name": calls.other(
             calls.rms_norm(), weight=Array("half", (1,), (1,), 0, b"")
         ),
-        "UnsupportedError: gemm_a16w16(otype=": calls.other(calls.gemm(), otype=ElementType("f16")),
+        "UnsupportedError: gemm_a16w16(otype=": calls.other(calls.gemm(), otype=ElementType("i32")),
     }
     stream = b"".join(map(pack, wrong.values()))
     lines, code, _ = execute(stream)

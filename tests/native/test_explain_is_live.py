@@ -210,8 +210,9 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",
         "head_size": "128", "WD": "128", "rows": "5", "last": "1024", "rot": "128", "rotary_dim": "0", "P": "9",
         "positions_given": "5",
-        "slots_given": "5", "o_rows": "5", "o_last": "512", "k_rows": "96", "v_rows": "96", "k_last": "128", "v_last": "128",
-        "block_size": "16", "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
+        "slots_given": "5", "o_rows": "5", "o_last": "512", "KNB": "6", "KH": "2", "KG": "1", "KPS": "16", "KX": "128",
+        "VNB": "6", "VH": "2", "VC": "16", "VX": "1", "block_size": "16",
+        "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
     "fused_rms_fp8_per_tensor_static_quant": lambda s: {

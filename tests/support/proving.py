@@ -21,7 +21,9 @@ JUDGE: Final = "it"
 def cases(name: str, insensitive: Iterable[str] = ()) -> Any:
     """Cases of an operator with the dims M and N."""
     return SimpleNamespace(
-        subject=SimpleNamespace(name=name, dims=lambda: ("M", "N")), insensitive=set(insensitive)
+        subject=SimpleNamespace(name=name, dims=lambda: ("M", "N")),
+        insensitive=set(insensitive),
+        unshared="",
     )
 
 

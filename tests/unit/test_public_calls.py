@@ -50,6 +50,7 @@ TURNED = {
     "fmha_v3_varlen_bwd": {"how_v3_bf16_cvt"},
     "fused_experts": {"activation"},
     "fused_experts_a8w8": {"activation"},
+    "fused_experts_a8w8_tensor": {"activation"},
     "fused_experts_a16w4": {"activation"},
     "fused_experts_mxfp4": {"activation", "activation_bits"},
     "fmoe_g1u1": {"activation"},

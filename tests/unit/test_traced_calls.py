@@ -49,10 +49,19 @@ def eager(name: str, arguments: dict[str, Any]) -> tuple[list[Any], Any]:
     """What goes to the native side, and what comes back."""
     seen: list[list[Any]] = []
     function = getattr(aiter_prebuilt, name)
-    with instead(function, lambda _, tensors, attributes: seen.append([*tensors, *attributes])):
+    with instead(function, lambda to, tensors, attributes: seen.append([*_viewed(to, tensors), *attributes])):
         result = function(**arguments)
     (only,) = seen
     return only, result
+
+
+def _viewed(operator: Any, tensors: list[Any]) -> list[Any]:
+    """Tensors as an operator with views reads them: those with a dim of size 1 more."""
+    for kind, place, *order in operator.views or ():
+        if kind == "order" and tensors[place].dim() == order[0]:
+            assert [dim for dim in order[1] if dim >= 0] == list(range(order[0])), "no dims change places"
+            tensors[place] = tensors[place].unsqueeze(order[1].index(-1))
+    return tensors
 
 
 def traced(name: str, arguments: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> tuple[list[Any], Any]:
