@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any, Final
 
 import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.ops.norm_rope_cache import cache_of, codes_in
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
-#: By name: a module of ``ops`` imports what loads this one, later, in a trace.
-_norm_rope_cache: Final[Any] = import_module("aiter_prebuilt.ops.norm_rope_cache")
 
 
 def fused_qk_rope_reshape_and_cache(
@@ -42,16 +40,10 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
 ) -> None:  # fmt: skip
     """Of ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
     layout = (max(block_size, 1), x if use_shuffle_layout else 0)
-    keys = keys_of(_norm_rope_cache.cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
-    values = values_of(_norm_rope_cache.cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
-    k_out = (
-        _norm_rope_cache.codes_in(k_out, keys) if k_out is not None and k_out.dtype != keys.dtype else k_out
-    )
-    v_out = (
-        _norm_rope_cache.codes_in(v_out, values)
-        if v_out is not None and v_out.dtype != values.dtype
-        else v_out
-    )
+    keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
+    values = values_of(cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
+    k_out = codes_in(k_out, keys) if k_out is not None and k_out.dtype != keys.dtype else k_out
+    v_out = codes_in(v_out, values) if v_out is not None and v_out.dtype != values.dtype else v_out
     _OPS.fused_qk_norm_rope_cache_pts_quant_shuffle.default(
         qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
         num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
