@@ -189,7 +189,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_qk_rope_concat_and_cache_mla": lambda s: {
         "T": "bf16", "C": "bf16", "Q": "bf16", "tokens": "5", "rows": "5", "k_rows": "5", "p_rows": "5", "positions_given": "5",
         "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
-        "qn_h": "512", "qp_t": "1024", "qp_h": "64", "kc": "512", "kp": "64", "c_row": "576", "o_t": "9216", "o_h": "576",
+        "qn_h": "512", "qp_t": "1024", "qp_h": "64", "HK": "1", "c_row": "576", "o_t": "9216", "o_h": "576",
     },
     **dict.fromkeys(
         ("fused_qk_rmsnorm_group_quant", "fused_qk_rmsnorm_per_token_quant"),
@@ -356,6 +356,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     "fused_experts_a8w8": lambda s: {
         "M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64", "a1_scales": "7", "w1_scales": "1024",
         "w2_scales": "1024", "a2_scales": "1",
+    },
+    "fused_experts_a8w8_tensor": lambda s: {
+        "M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64", "a1_scales": "1", "w1_scales": "8",
+        "w2_scales": "8",
     },
     "fused_experts": lambda s: {"M": "7", "topk": "2", "E": "8", "masks": "8", "H": "128", "EI": "64"},
     "fused_experts_a16w4": lambda s: EXPERTS_F4,
