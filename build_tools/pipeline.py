@@ -18,11 +18,8 @@ from typing import Any, Final
 
 import zstandard
 
-from aiter_prebuilt.contract import bundle as contract_bundle
-from aiter_prebuilt.contract import dtype, expression, real, rules
-from aiter_prebuilt.contract import receipt as contract_receipt
-from aiter_prebuilt.contract import records as contract_records
 from aiter_prebuilt.contract.bundle import SUFFIX
+from aiter_prebuilt.contract.code_text import Definition
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, CALLS_SUFFIX, RECIPE, VERSION
 from build_tools import stamp
 from build_tools.cases import golden
@@ -32,6 +29,7 @@ from build_tools.compile.inputs import inputs_of
 from build_tools.compile.shards import shard_of
 from build_tools.compile.store import Results, Store
 from build_tools.errors import AuditError, CodeObjectError, CompileFailedError, UsageError
+from build_tools.files.codehash import code_digest
 from build_tools.files.cores import side_by_side
 from build_tools.files.reproducible import table_text, write_atomic
 from build_tools.judge import audit
@@ -61,6 +59,10 @@ from build_tools.tools.tree import tree_of
 REPORT_VERSION = 4
 #: Letters of a reason that stands in a list.
 _LONG: Final = 200
+#: Makes the plan, and tries its assumptions.
+PLANNER: Final = ("build_tools.plan.plan", "make_plan")
+#: Judges the code objects of a bundle and writes it.
+MAKER: Final = ("build_tools.pipeline", "_bundle")
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,9 +254,10 @@ def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
 
 def plan_of(manifest: Manifest, settings: Settings) -> Plan:
     """The plan, or a shard of it. The trial of assumptions runs once per state of the manifests and of the code that tries."""
-    files = [*sorted((settings.root / "manifests").rglob("*.toml")), *PROVERS]
+    files = sorted((settings.root / "manifests").rglob("*.toml"))
+    words = f"{settings.ck} {code_digest(PLANNER)}".encode()
     digest = hashlib.sha256(
-        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + settings.ck.encode()
+        b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + words
     ).hexdigest()
     proved = settings.store / "proved" / digest
     inputs = inputs_of(settings.root)
@@ -265,20 +268,6 @@ def plan_of(manifest: Manifest, settings: Settings) -> Plan:
     if not (settings.profiles or settings.targets or settings.operators):
         write_atomic(proved, b"")
     return shard_of(plan, settings.shard) if settings.shard else plan
-
-
-#: The code that decides what the trial of assumptions tries and finds.
-PROVERS = (
-    *(
-        Path(__file__).parent / name
-        for name in (
-            "plan/assumptions.py", "plan/recipe.py", "plan/arguments.py", "plan/programs.py", "plan/rows.py", "plan/zero.py",
-            "plan/variants.py", "plan/sets.py", "plan/slots.py", "plan/limits.py", "plan/plan.py",
-            "manifest/grammar.py", "manifest/model.py", "manifest/sharing.py", "manifest/operators.py",
-        )
-    ),
-    *(Path(str(module.__file__)) for module in (dtype, expression, real, rules)),
-)  # fmt: skip
 
 
 def _sources(planned: PlannedBundle, plan: Plan, root: Path) -> dict[str, str]:
@@ -364,26 +353,13 @@ _NOTED = (
 )  # fmt: skip
 
 
-#: The code that judges code objects and writes a bundle: another state of it may judge or write differently.
-MAKERS = (
-    *(
-        Path(__file__).parent / name
-        for name in (
-            "pack/bundle.py", "pack/compress.py", "pack/writer.py", "judge/audit.py", "judge/receipts.py",
-            "objects/amdgpu.py", "objects/codeobject.py", "objects/cubin.py", "pipeline.py",
-        )
-    ),
-    *(Path(str(module.__file__)) for module in (contract_bundle, contract_records, contract_receipt)),
-)  # fmt: skip
-
-
 def bundle_key(
     planned: PlannedBundle,
     results: list[CompileResult],
     tools: Mapping[str, str],
     profile: Profile,
     proofs: str,
-    makers: tuple[Path, ...] = MAKERS,
+    maker: Definition = MAKER,
 ) -> str:
     """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
     parts = [
@@ -393,7 +369,7 @@ def bundle_key(
         repr(sorted(tools.items())),
         proofs,
     ]
-    parts += [hashlib.sha256(path.read_bytes()).hexdigest() for path in makers]
+    parts.append(code_digest(maker))
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 

@@ -1,7 +1,5 @@
 """What references of attention share: the formula with its bound, rows of many sequences in one tensor, pages, and how lengths
 are drawn.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What references of attention's backward share: the formula, how far a kernel may be off, draws of sums and of sequences.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
-"""
+"""What references of attention's backward share: the formula, how far a kernel may be off, draws of sums and of sequences."""
 
 from __future__ import annotations
 

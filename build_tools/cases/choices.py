@@ -1,8 +1,4 @@
-"""What references of whole mixtures of experts share: their activations, choices of experts, and which experts are here.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``). That of ``fused_experts`` has its own
-of them still: receipts of a card name it.
-"""
+"""What references of whole mixtures of experts share: their activations, choices of experts, and which experts are here."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What references of mixtures of experts share: sorted tokens, weights in AITER's layout, activations, sums in any order.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
-"""
+"""What references of mixtures of experts share: sorted tokens, weights in AITER's layout, activations, sums in any order."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""RMS norms and their codes, with a scale for each row or group of columns: what references of several families share.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
-"""
+"""RMS norms and their codes, with a scale for each row or group of columns: what references of several families share."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What references of MXFP4 products share: bytes of two 4-bit floats with a power of two for each 32 columns, in AITER's layouts.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
-"""
+"""References of MXFP4 products: bytes of two 4-bit floats, a power of two for each 32 columns, AITER's layouts."""
 
 from __future__ import annotations
 

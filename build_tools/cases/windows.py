@@ -1,7 +1,4 @@
-"""Windows of attention as callers say them, for references.
-
-A receipt names this file's content for each reference that imports it (``meaning.py``).
-"""
+"""Windows of attention as callers say them, for references."""
 
 from __future__ import annotations
 

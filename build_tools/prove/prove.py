@@ -93,8 +93,9 @@ def prove(settings: Settings) -> Proof:
         ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets
     ]
     book = _Book(
-        receipts.read(settings.root), meanings(settings.root / "manifests"), findings.read(settings.root)
-    )
+        receipts.read(settings.root), meanings(settings.root / "manifests"), findings.read(settings.root),
+        operators_in_part(manifest, built),
+    )  # fmt: skip
     for one in built:
         parts = [".".join(place) for place in manifest.of_sets()] if one.sets - {TUNED} else []
         book.forget(one, operators, parts)
@@ -113,6 +114,13 @@ def prove(settings: Settings) -> Proof:
         narrow=tuple(book.narrow),
         changed=changed,
     )
+
+
+def operators_in_part(manifest: Manifest, built: Iterable[Built]) -> frozenset[str]:
+    """Name the operators of which these bundles do not hold every instance of Composable Kernel."""
+    if all(one.sets <= {TUNED} for one in built):
+        return frozenset()
+    return frozenset(operator for operator, _ in manifest.of_sets())
 
 
 def _cases(settings: Settings, manifest: Manifest) -> dict[str, Cases]:
@@ -201,13 +209,21 @@ def _prove_target(
 
 @dataclass(slots=True)
 class _Book:
-    """Receipts while they are made. ``states``: what is asked; ``calls``: (operator, target) -> how many
-    were executed.
+    """Receipts while they are made.
+
+    Args:
+        known: receipts by recipe.
+        states: what is asked of each operator (``cases/meaning.py``).
+        findings: what proofs pass over.
+        in_part: operators of which another build makes more instances. There a recipe is chosen by fewer calls, so a receipt
+            of such an operator holds whichever of its calls it is about.
+        calls: (operator, target) -> how many were executed.
     """
 
     known: dict[str, Receipt]
     states: Mapping[State, str]
     findings: Collection[Finding]
+    in_part: Collection[str] = frozenset()
     wrong: list[Line] = field(default_factory=list)
     narrow: list[str] = field(default_factory=list)
     calls: Counter[tuple[str, str]] = field(default_factory=Counter)
@@ -233,10 +249,13 @@ class _Book:
         return receipts.holding(self.known, self.states, self.findings)
 
     def outdated(self, labels: Mapping[str, Collection[str]]) -> Iterator[str]:
-        """Recipes whose receipt is not there, or about other calls than would launch it now."""
+        """Name the recipes that need a receipt: they have none, or one about other calls than would launch them now."""
         holding = self.holding()
         for digest, calls in labels.items():
-            if digest not in holding or holding[digest].cases != receipts.named(calls):
+            receipt = holding.get(digest)
+            if receipt is None or (
+                receipt.operator not in self.in_part and receipt.cases != receipts.named(calls)
+            ):
                 yield digest
 
     def note(self, lines: Sequence[Line], choice: Choice, built: Built) -> None:
@@ -246,10 +265,13 @@ class _Book:
         narrow |= choice.walked.unnoticed(found.receipts.keys() - narrow.keys())
         self.narrow += [f"{built.target} {words}" for words in sorted(narrow.values())]
         self.narrow += [f"{built.target} {words}" for words in choice.walked.needless()]
+        holding = self.holding()
         whole = {
             digest: replace(receipt, checks=findings.checks(self.findings, receipt.code_objects))
             for digest, receipt in found.receipts.items()
-            if digest not in narrow and receipt.cases == receipts.named(choice.labels.get(digest, ()))
+            if digest not in narrow
+            and receipt.cases == receipts.named(choice.labels.get(digest, ()))
+            and not (receipt.operator in self.in_part and digest in holding)
         }
         unchosen = {
             digest

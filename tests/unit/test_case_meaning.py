@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from build_tools.cases import meaning, table
-from build_tools.cases.meaning import meanings, of_text
+from build_tools.cases.meaning import formula_digests, meanings
 from build_tools.cases.subject import subjects
 from build_tools.manifest.parse import load
 
@@ -43,6 +43,13 @@ def draw_rows(x):
 '''
 
 
+CASES = {"one": {"calls": ["x~rows"]}, "two": {"calls": ["x~rows y~normal:2"]}}
+
+
+def states(text: str) -> dict[str, str]:
+    return formula_digests("norm", text, CASES)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "changed"),
     [
@@ -54,6 +61,7 @@ def draw_rows(x):
         ("_OTHER: float = 3.0", "_OTHER: float = 4.0", {"two"}),
         ("x + _OTHER", "x - _OTHER", {"two"}),
         ("Two formulas", "Two of them", set()),
+        ("_OTHER", "_ELSE", set()),
         ("return x\n", "return -x\n", {"one", "two"}),  # the draw
         ("import numpy as np", "import cupy as np", {"one"}),
         ("TABLE[1] = 2", "TABLE[1] = 3", {"one", "two"}),
@@ -62,54 +70,25 @@ def draw_rows(x):
     ],
 )
 def test_what_a_change_touches(before: str, after: str, changed: set[str]) -> None:
-    was, now = of_text(TEXT), of_text(TEXT.replace(before, after))
+    was, now = states(TEXT), states(TEXT.replace(before, after))
     assert was.keys() == now.keys() == {"one", "two"}
     assert {name for name in was if was[name] != now[name]} == changed
 
 
-def test_what_is_no_python_has_none() -> None:
-    assert of_text("def one(") == of_text("\0") == {}
+def test_a_draw_counts_for_the_operators_whose_calls_name_it() -> None:
+    text = TEXT.replace("return x\n", "return x\n\ndef draw_else(x):\n    return 2\n")
+    assert states(text) == states(TEXT)
+    cases = {**CASES, "two": {"calls": ["x~else:1"]}}
+    assert formula_digests("norm", text, cases)["one"] == states(TEXT)["one"]
+    assert (
+        formula_digests("norm", text, cases)["two"]
+        != formula_digests("norm", text.replace("return 2", "return 3"), cases)["two"]
+    )
 
 
-def test_a_module_that_is_shared_is_part_of_what_uses_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What judges every call is named once for all of them; a reference's import of it adds nothing."""
-    (tmp_path / "shared.py").write_text("def helped(x): ...\n")
-    monkeypatch.setattr(meaning, "__file__", str(tmp_path / "meaning.py"))
-    text = TEXT.replace("from a.b import near", "from build_tools.cases.shared import near")
-    was = of_text(text)
-    judge = of_text(TEXT.replace("from a.b import near", "from build_tools.cases.near import near"))
-    assert judge.keys() == was.keys()
-    (tmp_path / "shared.py").write_text("def helped(x, y): ...\n")
-    meaning._of_text.cache_clear()
-    now = of_text(text)
-    assert {name for name in was if was[name] != now[name]} == {"one"}
-
-
-@pytest.mark.parametrize(
-    "line",
-    [
-        "from build_tools.cases.shared import near",
-        "from build_tools.cases import shared as near",
-        "import build_tools.cases.shared as near",
-    ],
-)
-def test_every_form_of_import_counts_and_what_it_imports_in_turn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
-    (tmp_path / "shared.py").write_text("from build_tools.cases.inner import helped\n")
-    (tmp_path / "inner.py").write_text("from build_tools.cases import shared\n")
-    monkeypatch.setattr(meaning, "__file__", str(tmp_path / "meaning.py"))
-    text = TEXT.replace("from a.b import near", line)
-    assert text != TEXT
-    for name in ("shared.py", "inner.py"):
-        meaning._of_text.cache_clear()
-        was = of_text(text)
-        (tmp_path / name).write_text("other = 1\n" + (tmp_path / name).read_text())
-        meaning._of_text.cache_clear()
-        now = of_text(text)
-        assert {each for each in was if was[each] != now[each]} == {"one"}, name
+def test_refuses_what_is_no_python() -> None:
+    with pytest.raises(SyntaxError):
+        states("def one(")
 
 
 def test_every_operator_has_one_and_its_calls_carry_it() -> None:
@@ -164,17 +143,24 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     assert changed(**{"operators.toml": "not TOML"}) == {"one", "two"}
     taken = texts["operators.toml"].replace("[operators.two]\n", '[operators.two]\nlike = "one"\n')
     before = now(**{"operators.toml": taken})
-    (ops / "by_hand.py").write_text("def one(): return 2")
+    (ops / "by_hand.py").write_text("def one(): return 2\ndef two(): return one()")
     assert changed(**{"operators.toml": taken}) == {"one", "two"}
     before = now()
     (ops / "by_hand.py").write_text("def one(): return 1")
     assert changed() == {"one"}
     for name, counts in (("_helper", True), ("_common", False)):
-        (ops / f"{name}.py").write_text("")
-        (ops / "by_hand.py").write_text(f"from aiter_prebuilt.ops.{name} import rule\n")
+        (ops / f"{name}.py").write_text("rule = 0")
+        (ops / "by_hand.py").write_text(
+            f"from aiter_prebuilt.ops.{name} import rule\ndef one(): return rule\n"
+        )
         before = now()
         (ops / f"{name}.py").write_text("rule = 1")
         assert changed() == ({"one"} if counts else set()), name
     before = now()
-    monkeypatch.setattr(meaning, "_judges", lambda: ("another",))
+    said = cases.replace("[one]", '[one]\ninsensitive = {x = "because"}')
+    assert changed(**{"cases.toml": said}) == {"one"}
+    before = now(**{"cases.toml": said})
+    assert changed(**{"cases.toml": said.replace("because", "for another reason")}) == set()
+    before = now()
+    monkeypatch.setattr(meaning, "judges", lambda: ("another", ""))
     assert changed() == {"one", "two"}

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import cast
 
 import pytest
+from support.pythons import other_pythons
 
 from build_tools.compile import fingerprint
 from build_tools.compile.fingerprint import job_key
@@ -165,19 +164,8 @@ def test_the_key_of_a_fixed_job_is_known(tmp_path: Path, monkeypatch: pytest.Mon
     fingerprint._backend_code.cache_clear()
 
 
-def other_pythons() -> list[str]:
-    """Interpreters of other versions that are on PATH and start."""
-    names = (f"python3.{minor}" for minor in range(11, 16) if minor != sys.version_info.minor)
-    found = filter(None, map(shutil.which, names))
-    return [
-        name
-        for name in found
-        if subprocess.run([name, "-c", ""], capture_output=True, check=False).returncode == 0
-    ]
-
-
 def test_another_python_gives_the_same_key(tmp_path: Path) -> None:
-    others = other_pythons()
+    others = other_pythons(oldest=11)
     if not others:
         pytest.skip("no other Python from 3.11 on is on PATH")
     code = (

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from aiter_prebuilt.contract import judging
+from aiter_prebuilt.contract.judging import ENTRY, NOT_JUDGING, judge_graph, judging
 from aiter_prebuilt.execute.run import own_state
 from build_tools.cases.meaning import PACKAGE
 from build_tools.errors import ManifestError
@@ -18,28 +18,49 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    for name in judging.FILES:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PACKAGE / name, tmp_path / name)
-    return tmp_path
+    return Path(shutil.copytree(PACKAGE, tmp_path / "aiter_prebuilt", ignore=shutil.ignore_patterns("*.so")))
 
 
-def test_the_executor_and_the_build_mean_the_same_files() -> None:
-    assert own_state() == judging.judging(PACKAGE)
+def test_the_executor_and_the_build_mean_the_same_judge() -> None:
+    assert own_state() == judging(PACKAGE)
 
 
-@pytest.mark.parametrize("name", judging.FILES)
-def test_a_change_of_any_of_them_is_another_state(package: Path, name: str) -> None:
-    before = judging.judging(package)
-    with (package / name).open("a") as file:
-        file.write("# changed\n")
-    assert judging.judging(package) != before
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("execute/judge.py", "least <= value <= most", "least <= value"),
+        ("execute/run.py", "tensor.changed_behind()", "not tensor.changed_behind()"),
+        ("execute/layout.py", "return", "return not"),
+        ("execute/array.py", "POISON", "_POISON"),
+        ("execute/values.py", '"f16": (10, -14)', '"f16": (10, -15)'),
+        ("execute/record.py", "0 not in", "1 not in"),
+        ("device_memory.py", "_HOST_TO_DEVICE = 1", "_HOST_TO_DEVICE = 2"),
+    ],
+)
+def test_another_verdict_is_another_judge(package: Path, name: str, before: str, after: str) -> None:
+    known = judging(package)
+    text = (package / name).read_text()
+    assert before in text
+    (package / name).write_text(text.replace(before, after))
+    assert judging(package) != known
+    (package / name).write_text(f"# prose\n{text}")
+    assert judging(package) == known
 
 
-def test_the_comparison_itself_is_among_them() -> None:
-    assert {"execute/judge.py", "execute/values.py", "execute/layout.py", "execute/run.py"} <= {
-        *judging.FILES
+def test_decides_about_every_module_that_it_imports() -> None:
+    """A new import of the judge is followed, unless somebody says that it judges nothing."""
+    graph = judge_graph(PACKAGE)
+    modules = {module for module, _ in graph.reached([ENTRY])}
+    assert all(module.startswith("aiter_prebuilt.") for module in modules)
+    assert modules.isdisjoint(NOT_JUDGING)
+    imported = {
+        target
+        for module in modules
+        for owner, name in graph.imports(module).values()
+        for target in (owner, f"{owner}.{name}")
     }
+    unused = NOT_JUDGING - imported - {"aiter_prebuilt._native"}
+    assert not unused
 
 
 @pytest.mark.parametrize("worst", [1.0001, 5.0, -0.1])

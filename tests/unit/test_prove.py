@@ -156,6 +156,15 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     assert list(book.outdated(labels)) == ["f"]
     assert list(book.outdated({"b": labels["b"] | {"rms_norm one more"}})) == ["b"]
     assert list(book.outdated({"b": sorted(labels["b"])[1:]})) == ["b"]
+    book.in_part = {"rms_norm"}
+    assert list(book.outdated({"b": sorted(labels["b"])[1:]})) == []
+    before = book.known["b"]
+    book.note([{**each, "worst": 0.25} for each in ran], choice, built)
+    assert book.known["b"] is before, "a build of fewer instances takes no receipt of another build's away"
+    book.in_part = ()
+    book.note([{**each, "worst": 0.25} for each in ran], choice, built)
+    assert book.known["b"].worst == 0.25
+    book.known["b"] = before
     book.states = {("norm", "rms_norm", "gfx942"): "changed"}
     assert list(book.outdated(labels)) == ["b", "f"]
     assert book.row("rms_norm", built, book.holding()).proved == 0 and not book.holding()

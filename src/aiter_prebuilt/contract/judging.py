@@ -1,31 +1,46 @@
-"""What executes a call and decides whether it was right, by content.
+"""The program that executes a call and judges its result, by meaning.
 
-A receipt is worth as much as what judged: when one of these files changes, what was right before has to be executed again. The
-executor says which it is made of, so that an older one on another machine proves nothing for this tree.
+A receipt is worth as much as its judge. When the judge's code changes what it does, calls have to be executed again. The executor
+says which judge it is, so that an older one on another machine proves nothing for this tree.
 """
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Final
 
-#: Below the package: what moves numbers to and from a device, names what was chosen, runs a call and compares.
-FILES: Final = (
-    "contract/judging.py", "device_memory.py", "execute/array.py", "execute/judge.py", "execute/layout.py",
-    "execute/recipes.py", "execute/record.py", "execute/run.py", "execute/values.py",
+from aiter_prebuilt.contract.code_graph import CodeGraph
+
+#: Executes one call.
+ENTRY: Final = ("aiter_prebuilt.execute.run", "run")
+#: Modules that the judge uses and that are no part of its verdict: the runtime under test, the words of errors, and what names
+#: recipes, which are named anew in each build.
+NOT_JUDGING: Final = frozenset(
+    {
+        "aiter_prebuilt", "aiter_prebuilt.device", "aiter_prebuilt.dispatch", "aiter_prebuilt.errors", "aiter_prebuilt.locate",
+        "aiter_prebuilt.native", "aiter_prebuilt._native", "aiter_prebuilt.contract.judging", "aiter_prebuilt.contract.receipt",
+        "aiter_prebuilt.contract.version",
+    }
 )  # fmt: skip
-#: Hexadecimal digits: enough to tell the states of one program apart.
-_DIGITS: Final = 16
+
+
+def judge_graph(package: Path) -> CodeGraph:
+    """Open the code of the judge.
+
+    Args:
+        package: the folder ``aiter_prebuilt``.
+    """
+    return CodeGraph({"aiter_prebuilt": package}, NOT_JUDGING)
 
 
 def judging(package: Path) -> str:
-    """The digest of those files below ``package``, the folder ``aiter_prebuilt``.
+    """Hash the code of the judge.
+
+    Args:
+        package: the folder ``aiter_prebuilt``.
 
     Raises:
-        OSError: one is not there.
+        OSError: a file cannot be read.
+        LookupError: the entry is not there.
     """
-    state = hashlib.sha256()
-    for name in FILES:
-        state.update(f"{name} {hashlib.sha256((package / name).read_bytes()).hexdigest()}\n".encode())
-    return state.hexdigest()[:_DIGITS]
+    return judge_graph(package).digest([ENTRY])
