@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "a bundle is little en
 
 inline constexpr std::uint32_t kBundleFormat = 3;
 inline constexpr std::uint32_t kRecipeVersion = 4;
-inline constexpr int kNativeAbi = 3;
+inline constexpr int kNativeAbi = 4;
 
 struct DType {
   const char* name;

@@ -8,7 +8,7 @@ import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import like
-from aiter_prebuilt.ops.norm_rope_cache import cache_of, codes_in
+from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)

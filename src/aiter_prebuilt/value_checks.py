@@ -12,6 +12,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt.dispatch import CHECK
 from aiter_prebuilt.errors import ArgumentValueError, UnsupportedError
 from aiter_prebuilt.value_contracts import CONTRACTS, UnknownSizeError
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt._native import Operator
     from aiter_prebuilt.signatures import Signature
 
-VARIABLE: Final = "AITER_PREBUILT_CHECK"
 #: Bytes and signs of the integer types that a tensor without a framework names.
 _INTEGERS: Final = {"i32": (4, True), "i64": (8, True), "u8": (1, False), "bool": (1, False)}
 #: Where the functions lie that users call.
@@ -34,10 +34,10 @@ def enabled() -> bool:
     Raises:
         UnsupportedError: the variable has another value than 0 and 1.
     """
-    value = os.environ.get(VARIABLE, "").strip()
+    value = os.environ.get(CHECK, "").strip()
     if value not in ("", "0", "1"):
         raise UnsupportedError(
-            f"{VARIABLE}={value}", "it is neither 0 nor 1", f"set {VARIABLE}=1, or unset it"
+            f"{CHECK}={value}", "it is neither 0 nor 1", f"set {CHECK}=1, or unset it"
         )
     return value == "1"
 
@@ -89,7 +89,7 @@ def check(name: str, args: Sequence[Any], views: Any = ()) -> None:
             continue  # the call gives the tensor another rank, and is refused, or is served another way
         if problem:
             raise ArgumentValueError(
-                f"{_caller(name)}({tensor}=...)", problem, f"It must be {wanted} (found by {VARIABLE}=1)"
+                f"{_caller(name)}({tensor}=...)", problem, f"It must be {wanted} (found by {CHECK}=1)"
             )
 
 

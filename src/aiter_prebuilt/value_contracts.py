@@ -297,7 +297,10 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "slot_mapping": Within(-1, _kernel_slots),
         "pos_ids": _POSITIONS,
     },
-    "fused_qk_norm_rope_cache_pts_quant_shuffle": {"positions": _POSITIONS},
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": {
+        "positions": _POSITIONS,
+        "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
+    },
     "rotary_embedding_fwd": {"positions": _POSITIONS},
     "rope_cached_positions_fwd_impl": {"positions": _POSITIONS},
     "rope_cached_positions_2c_fwd_impl": {"positions": _POSITIONS},

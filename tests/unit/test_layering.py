@@ -227,17 +227,12 @@ def test_the_emulator_includes_in_one_direction() -> None:
                 assert LAYERS.index(seen) <= LAYERS.index(name), (path.name, included)
 
 
-#: An import that a trace of torch.compile runs: everything is loaded by then, and what it loads may use ``ops``.
-OF_A_TRACE = ("aiter_prebuilt.ops._traced", "aiter_prebuilt.torch_generated")
-
-
 @pytest.mark.parametrize(
     "top", ["aiter_prebuilt", "aiter_prebuilt_emulator", "aiter_prebuilt_bridge", "build_tools"]
 )
 def test_no_cycle(top: str) -> None:
     graph = {
         name: {seen for seen in _imports(path, typing_only=False) if seen in MODULES and seen != name}
-        - ({OF_A_TRACE[1]} if name == OF_A_TRACE[0] else set())
         for name, path in MODULES.items()
         if name.split(".")[0] == top
     }

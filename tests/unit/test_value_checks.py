@@ -88,6 +88,14 @@ def slots(*values: int) -> list[Any]:
     )  # fmt: skip
 
 
+def rope_slots(*values: int) -> list[Any]:
+    """Three blocks of 16 tokens, as tiles."""
+    return given(
+        "fused_qk_norm_rope_cache_pts_quant_shuffle", k_cache=torch.zeros(3, 2, 8, 16, 8),
+        v_cache=torch.zeros(3, 2, 2, 64, 8), slot_mapping=torch.tensor(values, dtype=torch.int64),
+    )  # fmt: skip
+
+
 def packed(queries: list[int], keys: list[int]) -> list[Any]:
     return given(
         "fmha_v3_varlen_fwd", q=torch.zeros(7, 1, 8), k=torch.zeros(9, 1, 8), cu_seqlens_q=ints(*queries),
@@ -100,6 +108,7 @@ RIGHT = [
     ("paged_attention_v1", pages([[4, 0], [2, 77]], [8, 3])), ("paged_attention_v1", pages([[-9, -9]], [0])),
     ("paged_attention_ragged", listed([0, 2, 2], [4, 0, 99])), ("reshape_and_cache_flash", slots(-1, 0, 19)),
     ("fmha_v3_varlen_fwd", packed([0, 3, 7], [0, 0, 8])),
+    ("fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(-1, 0, 47)),
 ]  # fmt: skip
 WRONG = [
     ("fused_experts", experts(ints(-1, 0, 1, 2, -1, 3)), "expert_mask", "element 0 is -1", "0 or 1, with 4 ones"),
@@ -111,6 +120,10 @@ WRONG = [
     ("paged_attention_ragged", listed([0, 2], [4, -1]), "kv_page_indices", "element 1 is -1", "from 0 to 4"),
     ("paged_attention_ragged", listed([0, 4], [4, 0, 1]), "kv_indptr", "the last element is 4", "to at most 3"),
     ("reshape_and_cache_flash", slots(0, 20), "slot_mapping", "element 1 is 20", "at least -1 and at most 19"),
+    (
+        "fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(0, 48), "slot_mapping", "element 1 is 48",
+        "at least -1 and at most 47",
+    ),
     ("fmha_v3_varlen_fwd", packed([0, 4, 3], [0, 1, 2]), "cu_seqlens_q", "element 2 is 3", "never falling"),
     ("fmha_v3_varlen_fwd", packed([0, 4, 7], [0, 1, 10]), "cu_seqlens_k", "the last element is 10", "at most 9"),
 ]  # fmt: skip
@@ -134,10 +147,10 @@ def test_refuses_what_the_contract_does_not_allow(
 
 def test_an_operator_is_the_native_one_unless_the_variable_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     native = pytest.importorskip("aiter_prebuilt._native")
-    monkeypatch.delenv(value_checks.VARIABLE, raising=False)
+    monkeypatch.delenv(dispatch.CHECK, raising=False)
     make: Any = dispatch.operator.__wrapped__
     assert type(make("fused_experts")) is native.Operator
-    monkeypatch.setenv(value_checks.VARIABLE, "1")
+    monkeypatch.setenv(dispatch.CHECK, "1")
     assert type(make("fused_experts")) is value_checks.Checked
     assert type(make("silu_and_mul")) is native.Operator
 
@@ -164,12 +177,12 @@ def test_a_size_that_no_tensor_has_is_no_error() -> None:
 
 @pytest.mark.parametrize(("value", "on"), [("", False), ("0", False), ("1", True), (" 1 ", True)])
 def test_the_variable_says_whether(value: str, on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(value_checks.VARIABLE, value)
+    monkeypatch.setenv(dispatch.CHECK, value)
     assert value_checks.enabled() is on
 
 
 def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(value_checks.VARIABLE, "yes")
+    monkeypatch.setenv(dispatch.CHECK, "yes")
     with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: it is neither 0 nor 1"):
         value_checks.enabled()
 

@@ -12,7 +12,7 @@
 ``NATIVE_ABI``
     The surface between ``aiter_prebuilt`` (Python) and its native extension. Raise it when a
     signature, a record or an error code of that surface changes.
-    2 had no ``Outputs``, ``Plans`` and ``Operator.viewing``.
+    2 had no ``Outputs``, ``Plans`` and ``Operator.viewing``; the operators of 3 restated no refused call.
 
 A mismatch is an error that names both sides and the command that mends it; nobody guesses.
 """
@@ -21,7 +21,7 @@ from typing import Final
 
 BUNDLE_FORMAT: Final = 3
 RECIPE: Final = 4
-NATIVE_ABI: Final = 3
+NATIVE_ABI: Final = 4
 
 #: Version of all distributions: the runtime and its bundle wheels are released together.
 VERSION: Final = "0.1.0"

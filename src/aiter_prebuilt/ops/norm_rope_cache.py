@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._caches import viewing
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops._mla import shaped
+from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -17,7 +16,8 @@ if TYPE_CHECKING:
 _fused_qk_norm_rope_cache_pts_quant_shuffle = operator("fused_qk_norm_rope_cache_pts_quant_shuffle")
 # k_cache and v_cache are its tensors 6 and 7.
 _with_rows = viewing(_fused_qk_norm_rope_cache_pts_quant_shuffle, 6, 7, True)
-_TILES, _PAGES = 5, 4
+#: Dims of a cache of tiles.
+_TILES = 5
 
 
 @traced
@@ -93,55 +93,3 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
         num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
         use_shuffle_layout, block_size, x, rotary_dim,
     )  # fmt: skip
-
-
-def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys: bool) -> Any:
-    """A cache in a shape that the operator takes, the same memory; ``layout``: keys of a page, width of a tile, or 0 for rows.
-
-    Raises:
-        ArgumentStrideError: only a copy would have that shape.
-    """
-    heads, size = head
-    page, width = layout
-    shape = tuple(cache.shape)
-    if len(shape) == _TILES or (not width and shape[1:] == (page, heads, size)):
-        return cache
-    if width and heads * size * page * width > 0:
-        tiles = (size // width, page) if keys else (page // width, size)
-        wanted: tuple[int, ...] = (heads, *tiles, width)
-    else:
-        wanted = (page, heads, size)
-    blocks = shape[0] if prod(shape[1:]) == prod(wanted) else prod(shape) // max(prod(wanted), 1)
-    return split(cache, (blocks, *wanted))
-
-
-def split(cache: Any, shape: tuple[int, ...]) -> Any:
-    """``cache`` in another shape, the same memory: the dims inside a block as contiguous ones, blocks as far apart as they are.
-
-    Raises:
-        ArgumentStrideError: only a copy would have that shape.
-    """
-    found = tuple(cache.shape)
-    if len(found) > 1 and found[0] == shape[0] and isinstance(cache, tuple):
-        address, kind, _, strides, device = cache
-        inner = shaped((address, kind, found[1:], strides[1:], device), shape[1:])
-        return (address, kind, shape, (strides[0], *inner[3]), device)
-    if prod(found) > prod(shape) and not isinstance(
-        cache, tuple
-    ):  # keys behind the last whole block are not reached
-        cache = shaped(cache, (prod(found),))[: prod(shape)]
-    return shaped(cache, shape)
-
-
-def codes_in(out: Any, cache: Any) -> Any:
-    """The first half of the bytes of a tensor of 16 bits as the codes of an 8-bit cache; anything else as it is."""
-    if isinstance(out, tuple):
-        address, kind, shape, strides, device = out
-        return (
-            (address, cache[1], shape, strides, device)
-            if cache[1].startswith("e4m3") and "16" in kind
-            else out
-        )
-    if out.dtype.itemsize != 2 or cache.dtype.itemsize != 1 or not out.is_contiguous():
-        return out
-    return out.view(-1).view(cache.dtype)[: out.numel()].view(out.shape)
