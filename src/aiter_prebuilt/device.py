@@ -86,19 +86,17 @@ def opened(vendor: str) -> dict[str, Any]:
         DriverError: there is none, or it does not start.
     """
     runtime = native.module()
-    path = hip_library.to_open() if vendor == "amd" else None
-    found: dict[str, Any]
-    if path is None:
-        found = runtime.open_driver(vendor, None)
-        return found
-    try:
-        found = runtime.open_driver(vendor, path)
-    except DriverError as error:
+    paths: tuple[str | None, ...] = hip_library.to_open() if vendor == "amd" else ()
+    first: DriverError | None = None
+    for path in (*paths, None):
         try:
-            found = runtime.open_driver(vendor, None)
-        except DriverError:
-            raise error from None
-    return found
+            found: dict[str, Any] = runtime.open_driver(vendor, path)
+        except DriverError as error:
+            first = first or error
+        else:
+            return found
+    assert first is not None
+    raise first
 
 
 @lru_cache(maxsize=64)

@@ -32,6 +32,12 @@ def mapped() -> tuple[str, ...]:
 
 def installed() -> str | None:
     """Return the path of the HIP runtime in torch's package or in TheRock's; None where neither has one."""
+    return next(iter(candidates()), None)
+
+
+def candidates() -> tuple[str, ...]:
+    """Return the HIP runtimes that pip installed, torch's first."""
+    found: list[str] = []
     for package, below in _PACKAGES.items():
         spec = PathFinder.find_spec(package, sys.path)
         for place in (spec.submodule_search_locations or ()) if spec else ():
@@ -39,13 +45,12 @@ def installed() -> str | None:
             if not folder.is_dir():
                 continue
             files = sorted(file for file in folder.glob(f"{NAME}*") if file.is_file())
-            if files:
-                return str(files[0])
-    return None
+            found += map(str, files[:1])
+    return tuple(found)
 
 
-def to_open() -> str | None:
-    """Return the runtime to open first; None: the one that is loaded, the one that is named, or the system's."""
+def to_open() -> tuple[str, ...]:
+    """Return the runtimes to try in order; none: the one that is loaded, the one that is named, or the system's."""
     if os.environ.get("AITER_PREBUILT_HIP") or mapped():
-        return None
-    return installed()
+        return ()
+    return candidates()

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Set as AbstractSet
+from typing import Any, Final
 
 from aiter_prebuilt import device, dispatch, locate, reached
 from aiter_prebuilt.errors import ArgumentKindError
+
+_ASKED: Final = "preload"
 
 
 def preload(
@@ -43,8 +46,10 @@ def preload(
         ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator, or a name is of nothing that
             launches.
     """
-    listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
-    chosen = vendor or first_vendor()
+    listed = _names(names, ops)
+    chosen = _vendor(vendor)
+    if isinstance(ordinal, bool) or not isinstance(ordinal, int):
+        raise ArgumentKindError(_ASKED, f"ordinal is {ordinal!r}, a {type(ordinal).__name__}", "Pass an int")
     if shapes is None:
         found = wanted(listed, chosen, ordinal)
         for name in found:
@@ -58,6 +63,29 @@ def preload(
             dispatch.operator(name).preload(chosen, ordinal, tensors, attributes)
             count += 1
     return count
+
+
+def _names(names: tuple[object, ...], ops: object) -> tuple[str, ...]:
+    if not isinstance(ops, (Sequence, AbstractSet, type(None))):
+        raise ArgumentKindError(
+            _ASKED, f"ops is a {type(ops).__name__}", 'Pass a name or a list of names: ops=["rms_norm"]'
+        )
+    listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
+    for name in listed:
+        if not isinstance(name, str) or not name.isprintable():
+            raise ArgumentKindError(
+                _ASKED, f"{name!r} is no name of an operator", 'Pass names as texts: preload("rms_norm")'
+            )
+    return tuple(map(str, listed))
+
+
+def _vendor(vendor: object) -> str:
+    if vendor is None:
+        return first_vendor()
+    if vendor not in device.VENDORS:
+        known = " or ".join(map(repr, device.VENDORS))
+        raise ArgumentKindError(_ASKED, f"vendor is {vendor!r}", f"Pass {known}")
+    return str(vendor)
 
 
 def wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:

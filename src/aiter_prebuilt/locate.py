@@ -154,7 +154,8 @@ def _from_setting(setting: str) -> list[Path]:
 
 
 def _from_folders(folders: Sequence[str]) -> list[Path]:
-    places = [Path(__file__).resolve().parent.parent, *(Path(folder or ".") for folder in folders)]
+    # As Python finds modules: the order of sys.path. The runtime's own folder comes last, where it is not on it.
+    places = [*(Path(folder or ".") for folder in folders), Path(__file__).resolve().parent.parent]
     present = (place / FOLDER for place in places if is_folder(place / FOLDER))
     return _once([file for folder in present for file in _listed(folder)])
 

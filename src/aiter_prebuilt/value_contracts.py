@@ -136,7 +136,7 @@ class Pages:
 
     def problem(self, values: list[int], call: Call) -> str | None:
         """As :class:`Rule` says."""
-        size, pages, columns = self.size(call.sizes), self.pages(call.sizes), max(1, call.columns)
+        size, pages, columns = self.size(call.sizes), self.pages(call.sizes), call.columns
         lengths = call.values(self.lengths) or []
         if self.starts:
             lengths = [other - one for one, other in pairwise(lengths)]

@@ -60,3 +60,15 @@ def test_without_torch_it_says_what_to_install() -> None:
     done = python("-c", code)
     assert done.returncode == 1 and "pip install torch" in done.stderr
     assert python("-m", "aiter_prebuilt_emulator.torch").returncode == 2
+
+
+@pytest.mark.parametrize(
+    "hidden", [{"HIP_VISIBLE_DEVICES": "-1"}, {"ROCR_VISIBLE_DEVICES": ""}, {"CUDA_VISIBLE_DEVICES": "7"}]
+)
+def test_with_every_device_hidden_a_program_goes_its_way_without_one(hidden: dict[str, str]) -> None:
+    code = (
+        "import aiter_prebuilt_emulator.torch as bridge; bridge.install(); import torch; "
+        "print(torch.cuda.is_available(), torch.cuda.device_count(), torch.ones(2).sum().item())"
+    )
+    done = python("-c", code, **hidden)
+    assert done.stdout == "False 0 2.0\n", done.stderr

@@ -205,15 +205,22 @@ def test_of_two_runtimes_in_the_process_torchs_own_is_used(
         assert lines == [str(torchs), str(sorted([str(system), str(torchs)]))]
 
 
+@pytest.mark.parametrize("torchs", [None, b"\x7fELF, cut off"])
 def test_a_runtime_that_pip_installed_is_opened_before_the_systems(
-    child: Child, stub_path: Path, tmp_path: Path
+    child: Child, stub_path: Path, tmp_path: Path, torchs: bytes | None
 ) -> None:
-    library = tmp_path / "site" / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
+    """A file in torch's package that cannot be opened is passed over."""
+    site = tmp_path / "site"
+    library = site / "_rocm_sdk_core" / "lib" / "libamdhip64.so.7"
     library.parent.mkdir(parents=True)
     shutil.copy(stub_path, library)
+    if torchs is not None:
+        (site / "torch" / "lib").mkdir(parents=True)
+        (site / "torch" / "__init__.py").touch()
+        (site / "torch" / "lib" / "libamdhip64.so").write_bytes(torchs)
     lines = child(
         f"""
-        sys.path.append({str(tmp_path / "site")!r})
+        sys.path.append({str(site)!r})
         sys.modules["aiter_prebuilt._native"] = native
         import aiter_prebuilt
         aiter_prebuilt._native = native

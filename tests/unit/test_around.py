@@ -13,7 +13,7 @@ torch = pytest.importorskip("torch")
 from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
-from aiter_prebuilt.errors import ArgumentError, UnsupportedError  # noqa: E402
+from aiter_prebuilt.errors import ArgumentError, ArgumentShapeError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
@@ -399,3 +399,22 @@ def test_fused_silu_mul_returns_what_it_wrote(compiled: Any, shape: tuple[int, .
 def test_fused_silu_mul_of_no_tensor_says_so() -> None:
     with pytest.raises(ArgumentError, match="fused_silu_mul"):
         ap.fused_silu_mul(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("getter", ["get_hip_quant", "get_triton_quant"])
+@pytest.mark.parametrize("shape", [(2, 3, 64), (64,), (3, 40)])
+def test_mxfp4_of_no_rows_is_refused_by_name(getter: str, shape: tuple[int, ...]) -> None:
+    with pytest.raises(ArgumentShapeError, match=r"x has .* dims|not a multiple of 32"):
+        getattr(ap, getter)(ap.QuantType.per_1x32)(torch.ones(shape, dtype=BF16))
+
+
+def test_torch_quantisations_refuse_by_name() -> None:
+    x = torch.ones((0, 64), dtype=BF16)
+    with pytest.raises(ArgumentShapeError, match="x has no elements"):
+        ap.get_torch_quant(ap.QuantType.per_Tensor)(x)
+    for kind in (ap.QuantType.per_Tensor, ap.QuantType.per_Token, ap.QuantType.per_1x128):
+        with pytest.raises(UnsupportedError, match="quant_dtype="):
+            ap.get_torch_quant(kind)(torch.ones((2, 128)), quant_dtype=torch.float4_e2m1fn_x2)
+    for kind, columns in ((ap.QuantType.per_1x32, 40), (ap.QuantType.per_1x128, 64)):
+        with pytest.raises(ArgumentShapeError, match=f"x has {columns} columns"):
+            ap.get_torch_quant(kind)(torch.ones((2, columns)))

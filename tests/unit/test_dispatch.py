@@ -165,6 +165,22 @@ def test_preload_of_names(asked: list[tuple[object, ...]]) -> None:
     assert all(line[3:] == (None, None) for line in asked)
 
 
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ({"ops": 5}, "ops is a int"), ({"ops": [5]}, "5 is no name"), ({"ops": "\ud800"}, "is no name"),
+        ({"ops": "a", "vendor": "x"}, "vendor is 'x'"), ({"ops": "a", "vendor": ""}, "vendor is ''"),
+        ({"ops": "a", "ordinal": None}, "ordinal is None"), ({"ops": "a", "ordinal": True}, "ordinal is True"),
+    ],
+)  # fmt: skip
+def test_preload_refuses_what_names_nothing(
+    asked: list[tuple[object, ...]], words: dict[str, Any], found: str
+) -> None:
+    with pytest.raises(ArgumentKindError, match=found):
+        loading.preload(**{"vendor": "amd", **words})
+    assert not asked
+
+
 def test_preload_of_shapes(asked: list[tuple[object, ...]]) -> None:
     shapes = [{"M": 3, "N": 5, "out.align": 4}, {"M": "7", "N": 1}]
     assert loading.preload("a", "b", shapes=shapes, vendor="amd", ordinal=3) == 4

@@ -33,27 +33,27 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_finds_the_one_in_torchs_package_without_importing_it(site: Path) -> None:
     library = _package(site, "torch", "libamdhip64.so")
     _package(site, "_rocm_sdk_core", "libamdhip64.so.7")
-    assert hip_library.to_open() == str(library / "libamdhip64.so")
+    assert hip_library.to_open()[0] == str(library / "libamdhip64.so")
     assert "torch" not in sys.modules or sys.modules["torch"].__file__ != str(site / "torch" / "__init__.py")
 
 
 def test_finds_the_one_of_the_rock_where_torch_has_none(site: Path) -> None:
     _package(site, "torch", "libtorch_cpu.so")
     library = _package(site, "_rocm_sdk_core", "libamdhip64.so.7", "libhsa-runtime64.so.1")
-    assert hip_library.to_open() == str(library / "libamdhip64.so.7")
+    assert hip_library.to_open() == (str(library / "libamdhip64.so.7"),)
 
 
 def test_leaves_the_choice_where_one_is_loaded_or_named(site: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _package(site, "torch", "libamdhip64.so")
     monkeypatch.setenv("AITER_PREBUILT_HIP", "/opt/libamdhip64.so")
-    assert hip_library.to_open() is None
+    assert hip_library.to_open() == ()
     monkeypatch.delenv("AITER_PREBUILT_HIP")
     monkeypatch.setattr(hip_library, "mapped", lambda: ("/x/libamdhip64.so",))
-    assert hip_library.to_open() is None
+    assert hip_library.to_open() == ()
 
 
 def test_without_such_a_package_there_is_none(site: Path) -> None:
-    assert hip_library.installed() is None and hip_library.to_open() is None
+    assert hip_library.installed() is None and hip_library.to_open() == ()
 
 
 def test_importing_the_package_looks_for_nothing() -> None:

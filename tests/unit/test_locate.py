@@ -66,6 +66,15 @@ def test_of_two_bundles_on_the_path_the_first_is_used(tmp_path: Path) -> None:
     assert locate.shadowed("", folders[:1]) == ()
 
 
+def test_a_users_folder_goes_before_the_runtimes_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the order of sys.path, as modules. Not on it, the runtime's own folder is still searched."""
+    own, users = (_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("site", "user"))
+    monkeypatch.setattr(locate, "__file__", f"{own}/aiter_prebuilt/locate.py")
+    for order in ([users, own], [users], []):
+        (found,) = locate.installed("", order)
+        assert found.path.startswith(order[0] if order else own)
+
+
 def test_two_bundles_that_the_variable_names_are_a_conflict(tmp_path: Path) -> None:
     folders = [_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("a", "b")]
     with pytest.raises(BundleConflictError, match="two files claim it") as caught:

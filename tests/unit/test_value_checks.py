@@ -106,6 +106,7 @@ def packed(queries: list[int], keys: list[int]) -> list[Any]:
 RIGHT = [
     ("fused_experts", experts(ints(1, 0, 1, 1, 0, 1))), ("fused_experts", experts(None, ints(0))),
     ("paged_attention_v1", pages([[4, 0], [2, 77]], [8, 3])), ("paged_attention_v1", pages([[-9, -9]], [0])),
+    ("paged_attention_v1", pages([[]], [0])),
     ("paged_attention_ragged", listed([0, 2, 2], [4, 0, 99])), ("reshape_and_cache_flash", slots(-1, 0, 19)),
     ("fmha_v3_varlen_fwd", packed([0, 3, 7], [0, 0, 8])),
     ("fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(-1, 0, 47)),
@@ -116,6 +117,7 @@ WRONG = [
     ("fused_experts", experts(None, ints(-1)), "num_local_tokens", "element 0 is -1", "at least 0"),
     ("paged_attention_v1", pages([[4, 5]], [5]), "block_tables", "element [0, 1] is 5", "pages from 0 to 4"),
     ("paged_attention_v1", pages([[4, 0]], [9]), "block_tables", "row 0 has 2 pages of 4", "enough for context_lens"),
+    ("paged_attention_v1", pages([[], []], [0, 5]), "block_tables", "row 1 has 0 pages of 4", "enough for context_lens"),
     ("paged_attention_v1", pages([[4, 0]], [-1]), "context_lens", "element 0 is -1", "at least 0"),
     ("paged_attention_ragged", listed([0, 2], [4, -1]), "kv_page_indices", "element 1 is -1", "from 0 to 4"),
     ("paged_attention_ragged", listed([0, 4], [4, 0, 1]), "kv_indptr", "the last element is 4", "to at most 3"),

@@ -145,7 +145,7 @@ def _why_driver(driver: device.DriverFacts) -> str:
     named = os.environ.get(_LIBRARY[driver.vendor], "")
     if named and Path(named).resolve() == Path(driver.path).resolve():
         return f"{_LIBRARY[driver.vendor]} names it"
-    if driver.path == hip_library.installed():
+    if driver.path in hip_library.candidates():
         return "it is the one that pip installed"
     return "it is the first that the system's loader finds"
 
@@ -239,6 +239,8 @@ def _torch() -> str:
         return metadata.version("torch")
     except metadata.PackageNotFoundError:
         return "not installed"
+    except (ValueError, KeyError, TypeError):
+        return "installed, but its metadata cannot be read"
 
 
 def _print_drivers(drivers: list[dict[str, Any]]) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import number, refuse, traced_outputs
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
@@ -137,7 +138,8 @@ def per_group_quant_hip(
         codes [..., N], and scales [..., N / group_size] fp32.
 
     Raises:
-        ValueError: N is no multiple. UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
+        ArgumentShapeError: N is no multiple. UnsupportedError, ArgumentError, NoKernelError: as
+            ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_group_quant_hip``.
     """
@@ -256,7 +258,7 @@ def _with_powers(
     """MXFP4 (``kind`` None) or MXFP8."""
     import torch
 
-    rows, columns = x.shape
+    rows, columns = _rows_of(function, x)
     groups = _whole(function, columns, _MX)
     codes = torch.empty(
         (rows, columns // 2 if kind is None else columns), dtype=kind or torch.uint8, device=x.device
@@ -331,7 +333,7 @@ def dynamic_mxfp4_quant(
     function = "dynamic_mxfp4_quant"
     if scaling_mode != "even":
         raise refuse(function, "scaling_mode", scaling_mode, '"even"')
-    rows, columns = x.shape
+    rows, columns = _rows_of(function, x)
     groups = _whole(function, columns, _MX)
     codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
     shape = (-(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS) if shuffle else (rows, groups)
@@ -365,9 +367,20 @@ def _fp32_scales(function: str, kind: object) -> None:
         raise refuse(function, "scale_type", kind, "torch.float32")
 
 
+def _rows_of(function: str, x: torch.Tensor) -> tuple[int, int]:
+    if len(x.shape) != 2:
+        raise ArgumentShapeError(
+            function, f"x has {len(x.shape)} dims, {list(x.shape)}", "Pass rows: x.reshape(-1, x.shape[-1])"
+        )
+    rows, columns = x.shape
+    return rows, columns
+
+
 def _whole(function: str, columns: int, size: int) -> int:
     if columns % size:
-        raise ValueError(f"{function}: x has {columns} columns, which is not a multiple of {size}")
+        raise ArgumentShapeError(
+            function, f"x has {columns} columns, which is not a multiple of {size}", "Pad its rows"
+        )
     return columns // size
 
 

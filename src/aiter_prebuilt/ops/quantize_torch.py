@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.quantize import OLDER, UP, _as_it_is, _function_of
@@ -74,6 +75,10 @@ def per_tensor_quant(
 
     kind = quant_dtype or torch.int8
     values = x.to(torch.float32)
+    if scale is None and not values.numel():
+        raise ArgumentShapeError(
+            "per_tensor_quant", f"x has no elements: {list(x.shape)}", "Pass a scale: there is no largest one"
+        )
     if scale is None:
         scale = values.abs().amax() / (dtypeMax or _largest(kind))
     return _codes(values / scale, kind), scale.view(1).to(scale_dtype or torch.float32)
@@ -102,7 +107,7 @@ def per_1x32_f4_quant(
         with pack_dim 0 [N / 2, M] and [N / 32, M].
 
     Raises:
-        ValueError: N is no multiple of 32. UnsupportedError: an option that is not covered.
+        ArgumentShapeError: N is no multiple of 32. UnsupportedError: an option that is not covered.
 
     Source: AITER ``per_1x32_f4_quant``.
     """
@@ -120,7 +125,7 @@ def per_1x32_f4_quant(
             torch.uint8
         ).T.contiguous().view(scales.dtype)
     if x.shape[-1] % 32:
-        raise ValueError(f"per_1x32_f4_quant: x has {x.shape[-1]} columns, which is not a multiple of 32")
+        raise _not_whole("per_1x32_f4_quant", x, 32)
     groups = x.to(torch.float32).unflatten(-1, (-1, 32))
     made = _powers(groups.abs().amax(-1), number(round_mode))
     packed = _pairs(groups, made)
@@ -169,14 +174,22 @@ def _per_1x128(
     x: torch.Tensor, scale: torch.Tensor | None = None, quant_dtype: torch.dtype | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
     if x.shape[-1] % 128:
-        raise ValueError(f"get_torch_quant: x has {x.shape[-1]} columns, which is not a multiple of 128")
+        raise _not_whole("get_torch_quant", x, 128)
     codes, scales = pertoken_quant(x.unflatten(-1, (-1, 128)), scale, quant_dtype=quant_dtype)
     return codes.flatten(-2), scales.squeeze(-1)
+
+
+def _not_whole(function: str, x: torch.Tensor, size: int) -> ArgumentShapeError:
+    return ArgumentShapeError(
+        function, f"x has {x.shape[-1]} columns, which is not a multiple of {size}", "Pad its rows"
+    )
 
 
 def _largest(kind: torch.dtype) -> float:
     import torch
 
+    if kind == torch.float4_e2m1fn_x2:  # torch has no largest value of it
+        raise refuse("get_torch_quant", "quant_dtype", kind, "torch.int8 or an fp8, or QuantType.per_1x32")
     return float((torch.finfo if kind.is_floating_point else torch.iinfo)(kind).max)
 
 

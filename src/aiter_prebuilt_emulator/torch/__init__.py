@@ -81,5 +81,5 @@ def pytest_runtest_logfinish(*_: Any) -> None:
     from aiter_prebuilt_emulator.torch_device import driver
 
     if _INSTALLED.is_set():
-        for ordinal in range(driver.number("hipGetDeviceCount")):
+        for ordinal in range(driver.device_count()):
             driver.reset_after_fault(ordinal)

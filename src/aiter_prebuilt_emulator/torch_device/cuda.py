@@ -33,7 +33,7 @@ _PROPERTIES_BYTES: Final = 8192  # more than the struct has
 @cache
 def device_count() -> int:
     """How many there are."""
-    return driver.number("hipGetDeviceCount")
+    return driver.device_count()
 
 
 @cache
@@ -188,7 +188,8 @@ def _names() -> dict[str, Any]:
 
 def install() -> None:
     """In the place of what a CPU build has."""
-    driver.call("hipInit", 0)
+    if driver.status("hipInit", 0) != driver.NO_DEVICE:  # every device may be hidden
+        driver.call("hipInit", 0)
     for name, value in _names().items():
         setattr(torch.cuda, name, value)
     generators.install(device_count())
@@ -196,7 +197,7 @@ def install() -> None:
     native: Any = torch._C
     native._cuda_getCurrentRawStream = lambda ordinal: streams.current_stream(ordinal).cuda_stream
     accelerator: Any = torch.accelerator
-    accelerator.is_available = lambda: True
+    accelerator.is_available = lambda: device_count() > 0
     accelerator.device_count = device_count
     accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     accelerator.current_device_index = accelerator.current_device_idx = current_device

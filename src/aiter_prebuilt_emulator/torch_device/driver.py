@@ -12,6 +12,7 @@ from aiter_prebuilt_emulator import library
 
 NOT_READY: Final = 600
 OUT_OF_MEMORY: Final = 2
+NO_DEVICE: Final = 100
 _POINTER: Final = ctypes.c_void_p
 _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
     "hipMalloc": (ctypes.POINTER(_POINTER), ctypes.c_size_t),
@@ -86,6 +87,15 @@ def number(name: str, *arguments: Any) -> int:
     """The same, of an int."""
     out = ctypes.c_int()
     call(name, ctypes.byref(out), *arguments)
+    return out.value
+
+
+def device_count() -> int:
+    """Return how many devices the process sees; 0 where ``HIP_VISIBLE_DEVICES`` and its kin hide them all."""
+    out = ctypes.c_int()
+    if status("hipGetDeviceCount", ctypes.byref(out)) == NO_DEVICE:
+        return 0
+    call("hipGetDeviceCount", ctypes.byref(out))
     return out.value
 
 

@@ -28,7 +28,7 @@ def _restore(storage: Any, location: str) -> Any:
     """
     if not location.startswith("cuda"):
         return None
-    ordinal, count = streams.index_of(location), driver.number("hipGetDeviceCount")
+    ordinal, count = streams.index_of(location), driver.device_count()
     if ordinal >= count:
         raise RuntimeError(
             f"Attempting to deserialize object on CUDA device {ordinal} but torch.cuda.device_count() is {count}. "
