@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -95,7 +96,7 @@ def _arguments(name: str) -> dict[str, Any]:
 @pytest.mark.usefixtures("_filled")
 @pytest.mark.parametrize("name", torch_kernels.FUNCTIONS)
 def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> None:
-    """By position and by keyword, and with the operator's own result."""
+    """By position, by keyword, and passed to torch.compile itself; and with the operator's own result."""
     graphs: list[Any] = []
 
     def keep(graph: Any, _: Any) -> Any:
@@ -117,12 +118,15 @@ def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> N
         first = compiled(by_position, fullgraph=True, backend=keep)(*args)
         # afresh: some change a state in place and return what they read of it
         second = compiled(by_keyword, fullgraph=True, backend=keep)(_arguments(name))
+        torch._dynamo.reset()
+        third = compiled(getattr(aiter_prebuilt, name), fullgraph=True, backend=keep)(**_arguments(name))
     for graph in graphs:
         assert f"aiter_prebuilt.{name}.default" in {str(node.target) for node in graph.graph.nodes}
-    assert len(graphs) == 2
-    for one, two in zip(_flat(first), _flat(second), strict=True):
-        # fmha_v3_fwd gives None for what it has not
-        assert one is two is None or torch.equal(_bytes(one), _bytes(two))
+    assert len(graphs) == 3
+    for results in zip(_flat(first), _flat(second), _flat(third), strict=True):
+        for one, two in pairwise(results):
+            # fmha_v3_fwd gives None for what it has not
+            assert one is two is None or torch.equal(_bytes(one), _bytes(two))
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
