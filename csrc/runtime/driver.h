@@ -86,6 +86,10 @@ class Driver {
 // call it without the GIL. Null with an Error; the next call tries again.
 Driver* open_driver(Vendor vendor, const std::string& path, Error& error);
 
+// The path of another HIP runtime in this process whose memory `address` is, as both say; "" otherwise. Costs a walk over the
+// loaded libraries after one was added, else a comparison.
+std::string runtime_elsewhere(const Driver& driver, std::uint64_t address);
+
 // The driver if it is open and initialised, else null. No lock.
 Driver* opened_driver(Vendor vendor);
 

@@ -7,6 +7,7 @@
 #include <array>
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -269,7 +270,51 @@ struct Opening {
   Opening& operator=(const Opening&) = delete;
 };
 
+// Does this HIP runtime know the memory? Since HIP 6 the answer about other memory is a success without a device pointer.
+bool knows_memory(const std::string& path, std::uint64_t address) {
+  constexpr std::size_t kFactsBytes = 256;   // more than hipPointerAttribute_t has
+  constexpr std::size_t kDevicePointer = 8;  // behind the type and the device, since HIP 1
+  void* handle = ::dlopen(path.c_str(), RTLD_NOW | RTLD_NOLOAD);
+  if (handle == nullptr) return false;
+  using Ask = int (*)(void*, const void*);
+  const auto ask = reinterpret_cast<Ask>(::dlsym(handle, "hipPointerGetAttributes"));
+  alignas(16) std::array<unsigned char, kFactsBytes> facts{};
+  bool known = ask != nullptr && ask(facts.data(), reinterpret_cast<const void*>(address)) == 0;
+  void* pointer = nullptr;
+  std::memcpy(&pointer, facts.data() + kDevicePointer, sizeof(pointer));
+  known = known && pointer != nullptr;
+  ::dlclose(handle);
+  return known;
+}
+
+int count_loads(dl_phdr_info* info, std::size_t, void* context) {
+  *static_cast<std::uint64_t*>(context) = info->dlpi_adds + info->dlpi_subs;
+  return 1;  // every entry has the same counts
+}
+
+// Is there more than one HIP runtime in this process?
+bool several_runtimes() {
+  static std::atomic<std::uint64_t> asked_at{0};
+  static std::atomic<bool> several{false};
+  std::uint64_t loads = 0;
+  ::dl_iterate_phdr(count_loads, &loads);
+  if (loads != asked_at.load(std::memory_order_acquire)) {
+    several.store(loaded_libraries(kNames[0].stem).size() > 1, std::memory_order_relaxed);
+    asked_at.store(loads, std::memory_order_release);
+  }
+  return several.load(std::memory_order_relaxed);
+}
+
 }  // namespace
+
+std::string runtime_elsewhere(const Driver& driver, std::uint64_t address) {
+  if (!driver.is_hip() || !several_runtimes() || knows_memory(driver.path, address)) return {};
+  const std::string mine = real_path(driver.path);
+  for (const std::string& path : loaded_libraries(kNames[0].stem)) {
+    if (real_path(path) != mine && knows_memory(path, address)) return path;
+  }
+  return {};
+}
 
 Driver* opened_driver(Vendor vendor) {
   return ready_drivers[static_cast<std::size_t>(vendor)].load(std::memory_order_acquire);

@@ -184,6 +184,7 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
   OnDevice* on = on_device(vendor, ordinal, error);
   if (on == nullptr || !on->served.parser.parse(args, count, call, storage, error)) return false;
   if (viewing != nullptr) viewing->apply(call);
+  if (!check_runtime(*on, call, error)) return false;
   if (!call.stream_given && !current_stream(call, storage, on->where, call.stream, error)) return false;
   Prepared* prepared = find_remembered(*on, call);
   std::unique_ptr<Prepared> unkept;
@@ -220,6 +221,23 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));
+}
+
+// Of each call that is not known yet or whose tensors are plain addresses. A framework's come from the runtime that it is linked
+// with, so that its first call tells.
+bool Operator::check_runtime(const OnDevice& on, const Call& call, Error& error) const {
+  const Driver& driver = on.device->driver();
+  for (std::size_t i = 0; i < call.tensor_count; ++i) {
+    const TensorArg& tensor = call.tensors[i];
+    if (!tensor.given || tensor.address == 0) continue;
+    const std::string other = runtime_elsewhere(driver, tensor.address);
+    if (other.empty()) continue;
+    return error.set(
+        ErrorKind::ArgumentDevice, cat(name_, ": argument ", on.served.parser.tensor_name(i)),
+        cat("its memory belongs to the HIP runtime ", other, ", and kernels are launched through ", driver.path),
+        "Load one HIP runtime in a process; aiter-prebuilt doctor names those that are here");
+  }
+  return true;
 }
 
 bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const {

@@ -102,6 +102,7 @@ class Operator {
   Prepared* prepare_call(OnDevice& on, const Call& call, const MemoKey* key, std::unique_ptr<Prepared>& unkept,
                          Error& error);
   // The bytes of two tensors of a call meet. Returns false.
+  bool check_runtime(const OnDevice& on, const Call& call, Error& error) const;
   bool refuse_overlap(const OnDevice& on, const MemoryPair& pair, const Call& call, Error& error) const;
   bool load_all(OnDevice& on, Error& error) const;
 

@@ -92,7 +92,7 @@ def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ArgumentStrideError: it is not contiguous.
     """
-    if tuple(tensor.shape) == tuple(shape):
+    if tuple(tensor[2] if isinstance(tensor, tuple) else tensor.shape) == tuple(shape):
         return tensor
     if isinstance(tensor, tuple):  # it has no framework
         steps = zip(tensor[2], tensor[3], _dense(tensor[2]), strict=True)

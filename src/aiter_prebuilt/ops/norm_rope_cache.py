@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.ops._caches import viewing
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
-from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in
+from aiter_prebuilt.ops._norm_rope_caches import TILES, cache_of, codes_in, rank
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 _fused_qk_norm_rope_cache_pts_quant_shuffle = operator("fused_qk_norm_rope_cache_pts_quant_shuffle")
 # k_cache and v_cache are its tensors 6 and 7.
 _with_rows = viewing(_fused_qk_norm_rope_cache_pts_quant_shuffle, 6, 7, True)
-#: Dims of a cache of tiles.
-_TILES = 5
 
 
 @traced
@@ -78,13 +76,13 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
     Source: AITER ``fused_qk_norm_rope_cache_pts_quant_shuffle``.
     """
     try:
-        if len(k_cache.shape) != _TILES or len(v_cache.shape) != _TILES:
+        if rank(k_cache) != TILES or rank(v_cache) != TILES:
             sizes = (block_size if block_size > 0 else 1, x if use_shuffle_layout else 0)
             k_cache = cache_of(k_cache, (num_heads_k, head_size), sizes, keys=True)
             v_cache = cache_of(v_cache, (num_heads_v, head_size), sizes, keys=False)
-        if k_out is not None and k_out.dtype != k_cache.dtype:
+        if k_out is not None:
             k_out = codes_in(k_out, k_cache)
-        if v_out is not None and v_out.dtype != v_cache.dtype:
+        if v_out is not None:
             v_out = codes_in(v_out, v_cache)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fused_qk_norm_rope_cache_pts_quant_shuffle", error) from error
