@@ -69,17 +69,25 @@ class Mask:
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """From ``low`` to ``high``; None: no limit."""
+    """From ``low`` to ``high``; None: no limit.
+
+    ``plus``: a tensor whose elements are added first, one to each.
+    """
 
     low: int | None
     high: Bound | None
+    plus: str = ""
 
     def problem(self, values: list[int], call: Call) -> str | None:
         """As :class:`Rule` says."""
         high = None if self.high is None else self.high(call.sizes)
+        others = call.values(self.plus) if self.plus else None
         for place, value in enumerate(values):
-            if (self.low is not None and value < self.low) or (high is not None and value > high):
-                return f"element {place} is {value}"
+            found = value if others is None else value + others[place]
+            if (self.low is not None and found < self.low) or (high is not None and found > high):
+                return f"element {place} is {value}" + (
+                    "" if others is None else f", and {self.plus} has {others[place]}"
+                )
         return None
 
     def wanted(self, call: Call) -> str:
@@ -93,11 +101,12 @@ class Within:
 class Starts:
     """Where sequences start, and where the last ends: never falling, from 0 to at most ``last``.
 
-    ``unless``: a tensor whose presence says that there is no such limit.
+    ``unless``: a tensor whose presence says that there is no such limit. ``part``: of a longer list, it may start behind 0.
     """
 
     last: Bound | None = None
     unless: str = ""
+    part: bool = False
 
     def _last(self, call: Call) -> int | None:
         if self.last is None or (self.unless and call.values(self.unless) is not None):
@@ -106,7 +115,7 @@ class Starts:
 
     def problem(self, values: list[int], call: Call) -> str | None:
         """As :class:`Rule` says."""
-        if values and values[0] < 0:
+        if values and (values[0] < 0 or (values[0] > 0 and not self.part)):
             return f"element 0 is {values[0]}"
         for place, (one, other) in enumerate(pairwise(values), 1):
             if other < one:
@@ -119,7 +128,8 @@ class Starts:
     def wanted(self, call: Call) -> str:
         """As :class:`Rule` says."""
         last = self._last(call)
-        return "never falling, from 0" + ("" if last is None else f" to at most {last}")
+        first = "from 0 or more" if self.part else "from 0"
+        return f"never falling, {first}" + ("" if last is None else f" to at most {last}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +162,26 @@ class Pages:
     def wanted(self, call: Call) -> str:
         """As :class:`Rule` says."""
         return f"pages from 0 to {self.pages(call.sizes) - 1}, enough for {self.lengths}"
+
+
+@dataclass(frozen=True, slots=True)
+class LastPages:
+    """How many keys the last page of each sequence has: from 1 to ``size``, where ``starts`` gives it a page."""
+
+    starts: str
+    size: Bound
+
+    def problem(self, values: list[int], call: Call) -> str | None:
+        """As :class:`Rule` says."""
+        starts, size = call.values(self.starts) or [], self.size(call.sizes)
+        for place, (value, (first, last)) in enumerate(zip(values, pairwise(starts), strict=False)):
+            if not (1 if last > first else 0) <= value <= size:
+                return f"element {place} is {value}"
+        return None
+
+    def wanted(self, call: Call) -> str:
+        """As :class:`Rule` says."""
+        return f"from 1 to {self.size(call.sizes)} where {self.starts} gives pages"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,28 +219,29 @@ _ONE: Final[Bound] = lambda _: 1  # noqa: E731
 #: The rules of mixtures of experts, whose weights are those of the experts that the mask names.
 _EXPERTS: Final[dict[str, Rule]] = {
     "expert_mask": Mask(lambda sizes: sizes.E),
-    "num_local_tokens": Within(0, None),
+    "num_local_tokens": Within(0, lambda sizes: sizes.M),
 }
 _QUERIES: Final = Starts(lambda sizes: sizes.SQ)
 _PACKED: Final[dict[str, Rule]] = {"cu_seqlens_q": _QUERIES, "cu_seqlens_k": Starts(lambda sizes: sizes.SK)}
 _SEQUENCES: Final[dict[str, Rule]] = {"cu_seqlens": Starts(lambda sizes: sizes.L)}
 _POSITIONS: Final = Within(0, lambda sizes: sizes.P - 1)
+_OFFSET_POSITIONS: Final = Within(0, lambda sizes: sizes.P - 1, plus="offsets")
 #: Pages by a list for all sequences.
 _BATCH: Final[dict[str, Rule]] = {
     "cu_seqlens_q": _QUERIES,
-    "kv_indptr": Starts(lambda sizes: sizes.MB),
+    "kv_indptr": Starts(lambda sizes: sizes.MB, part=True),
     "kv_page_indices": Listed("kv_indptr", _PAGES),
-    "kv_last_page_lens": Within(0, _PAGE),
+    "kv_last_page_lens": LastPages("kv_indptr", _PAGE),
 }
 
 
 def _latent(queries: str, indices: str, page: Bound) -> dict[str, Rule]:
     """The rules of latent attention over a list of pages."""
     return {
-        "qo_indptr": Starts(lambda sizes: getattr(sizes, queries)),
-        "kv_indptr": Starts(lambda sizes: sizes.N),
+        "qo_indptr": Starts(lambda sizes: getattr(sizes, queries), part=True),
+        "kv_indptr": Starts(lambda sizes: sizes.N, part=True),
         indices: Listed("kv_indptr", lambda sizes: sizes.P),
-        "kv_last_page_lens": Within(0, page),
+        "kv_last_page_lens": LastPages("kv_indptr", page),
     }
 
 
@@ -245,7 +276,7 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "pa_fwd_asm": {
         "context_lens": Within(0, None),
         "block_tables": Pages("context_lens", lambda sizes: sizes.BS, _PAGES),
-        "qo_indptr": Starts(lambda sizes: sizes.R),
+        "qo_indptr": Starts(lambda sizes: sizes.R, part=True),
     },
     "deepgemm_fp8_paged_mqa_logits": {
         "context_lens": Within(0, None),
@@ -254,12 +285,12 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "mha_batch_prefill_func": _BATCH,
     "mha_batch_prefill": _BATCH,
     "paged_attention_ragged": {
-        "kv_indptr": Starts(lambda sizes: sizes.MB),
+        "kv_indptr": Starts(lambda sizes: sizes.MB, part=True),
         "kv_page_indices": Listed("kv_indptr", _PAGES),
     },
     "extend_attention_fwd": {
         "qo_indptr": _QUERIES,
-        "kv_indptr": Starts(lambda sizes: sizes.KI),
+        "kv_indptr": Starts(lambda sizes: sizes.KI, part=True),
         "kv_indices": Listed("kv_indptr", _PAGES),
     },
     "context_attention_fwd": {
@@ -271,8 +302,8 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "mla_prefill_fwd": _latent("T", "kv_indices", _ONE),
     "mla_prefill_asm_fwd": _latent("T", "kv_page_indices", _ONE),
     "mla_prefill_ps_asm_fwd": {
-        "qo_indptr": Starts(lambda sizes: sizes.TOK),
-        "kv_indptr": Starts(lambda sizes: sizes.N),
+        "qo_indptr": Starts(lambda sizes: sizes.TOK, part=True),
+        "kv_indptr": Starts(lambda sizes: sizes.N, part=True),
         "kv_page_indices": Listed("kv_indptr", lambda sizes: sizes.P),
     },
     "reshape_and_cache": {"slot_mapping": Within(-1, _slots)},
@@ -304,6 +335,14 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "rotary_embedding_fwd": {"positions": _POSITIONS},
     "rope_cached_positions_fwd_impl": {"positions": _POSITIONS},
     "rope_cached_positions_2c_fwd_impl": {"positions": _POSITIONS},
+    "rope_cached_positions_offsets_fwd_impl": {"positions": _OFFSET_POSITIONS},
+    "rope_cached_positions_offsets_2c_fwd_impl": {"positions": _OFFSET_POSITIONS},
+    "rope_thd_fwd_impl": {"cu_seqlens": Starts(lambda sizes: sizes.N)},
+    "rope_thd_bwd_impl": {"cu_seqlens": Starts(lambda sizes: sizes.N)},
+    "fp8_mqa_logits": {
+        "cu_starts": Within(0, lambda sizes: sizes.N),
+        "cu_ends": Within(0, lambda sizes: sizes.N),
+    },
     "causal_conv1d_fn": {
         "query_start_loc": Starts(lambda sizes: sizes.L),
         "cache_indices": Within(None, lambda sizes: sizes.S - 1),

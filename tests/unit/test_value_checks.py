@@ -96,6 +96,28 @@ def rope_slots(*values: int) -> list[Any]:
     )  # fmt: skip
 
 
+def latent(starts: list[int], last: list[int]) -> list[Any]:
+    """Two sequences, of pages of four keys."""
+    return given(
+        "mla_decode_fwd", q=torch.zeros(2, 1, 8), kv_buffer=torch.zeros(5, 4, 1, 8), qo_indptr=ints(0, 1, 2),
+        kv_indptr=ints(*starts), kv_indices=ints(0, 1, 2), kv_last_page_lens=ints(*last),
+    )  # fmt: skip
+
+
+def offset(positions: list[int], offsets: list[int]) -> list[Any]:
+    """A table of ten rows."""
+
+    def rows(values: list[int]) -> Any:
+        return torch.tensor(values, dtype=torch.int64).view(-1, 1)
+
+    return given(
+        "rope_cached_positions_offsets_fwd_impl",
+        cos=torch.zeros(10, 1, 1, 8),
+        positions=rows(positions),
+        offsets=rows(offsets),
+    )
+
+
 def packed(queries: list[int], keys: list[int]) -> list[Any]:
     return given(
         "fmha_v3_varlen_fwd", q=torch.zeros(7, 1, 8), k=torch.zeros(9, 1, 8), cu_seqlens_q=ints(*queries),
@@ -110,6 +132,10 @@ RIGHT = [
     ("paged_attention_ragged", listed([0, 2, 2], [4, 0, 99])), ("reshape_and_cache_flash", slots(-1, 0, 19)),
     ("fmha_v3_varlen_fwd", packed([0, 3, 7], [0, 0, 8])),
     ("fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(-1, 0, 47)),
+    ("mla_decode_fwd", latent([0, 2, 3], [1, 4])), ("mla_decode_fwd", latent([1, 1, 3], [0, 4])),
+    ("rope_cached_positions_offsets_fwd_impl", offset([0, 9, 12], [9, 0, -3])),
+    ("rope_thd_fwd_impl", given("rope_thd_fwd_impl", input=torch.zeros(5, 1, 8), cu_seqlens=ints(0, 3, 5))),
+    ("fp8_mqa_logits", given("fp8_mqa_logits", KV=torch.zeros(6, 8), cu_starts=ints(0, 0), cu_ends=ints(0, 6))),
 ]  # fmt: skip
 WRONG = [
     ("fused_experts", experts(ints(-1, 0, 1, 2, -1, 3)), "expert_mask", "element 0 is -1", "0 or 1, with 4 ones"),
@@ -126,6 +152,22 @@ WRONG = [
         "fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(0, 48), "slot_mapping", "element 1 is 48",
         "at least -1 and at most 47",
     ),
+    ("mla_decode_fwd", latent([0, 2, 3], [0, 4]), "kv_last_page_lens", "element 0 is 0", "from 1 to 4"),
+    ("mla_decode_fwd", latent([0, 2, 3], [1, 5]), "kv_last_page_lens", "element 1 is 5", "from 1 to 4"),
+    (
+        "rope_cached_positions_offsets_fwd_impl", offset([0, 9], [0, 1]), "positions", "element 1 is 9, and offsets has 1",
+        "at least 0 and at most 9",
+    ),
+    (
+        "rope_thd_fwd_impl", given("rope_thd_fwd_impl", input=torch.zeros(5, 1, 8), cu_seqlens=ints(0, 3, 6)), "cu_seqlens",
+        "the last element is 6", "to at most 5",
+    ),
+    (
+        "fp8_mqa_logits", given("fp8_mqa_logits", KV=torch.zeros(6, 8), cu_starts=ints(0), cu_ends=ints(7)), "cu_ends",
+        "element 0 is 7", "at most 6",
+    ),
+    ("fused_experts", experts(None, ints(4)), "num_local_tokens", "element 0 is 4", "at most 3"),
+    ("fmha_v3_varlen_fwd", packed([5, 6, 7], [0, 1, 2]), "cu_seqlens_q", "element 0 is 5", "never falling, from 0"),
     ("fmha_v3_varlen_fwd", packed([0, 4, 3], [0, 1, 2]), "cu_seqlens_q", "element 2 is 3", "never falling"),
     ("fmha_v3_varlen_fwd", packed([0, 4, 7], [0, 1, 10]), "cu_seqlens_k", "the last element is 10", "at most 9"),
 ]  # fmt: skip
