@@ -143,3 +143,9 @@ def test_symbols_may_stand_behind_options(monkeypatch: pytest.MonkeyPatch) -> No
         command.main(["explain", "rms_norm", "M=3", "--targt=gfx942"])
     with pytest.raises(SystemExit):
         command.main(["list", "M=3"])
+
+
+def test_a_symbol_is_given_once() -> None:
+    assert verb.settings_of("explain", ["M=17", "N=18"]) == {"M": "17", "N": "18"}
+    with pytest.raises(ArgumentError, match="M is given twice, as 17 and 18"):
+        verb.settings_of("explain", ["M=17", "M=18"])

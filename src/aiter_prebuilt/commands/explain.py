@@ -44,7 +44,7 @@ def settings_of(verb: str, words: Sequence[str]) -> dict[str, str]:
     """``SYMBOL=VALUE`` words as a table.
 
     Raises:
-        ArgumentError: a word has no ``=``.
+        ArgumentError: a word has no ``=``, or a symbol is given twice.
     """
     settings = {}
     for text in words:
@@ -52,6 +52,12 @@ def settings_of(verb: str, words: Sequence[str]) -> dict[str, str]:
         if not equals:
             raise ArgumentError(
                 f"{verb} with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example"
+            )
+        if name in settings:
+            raise ArgumentError(
+                f"{verb} with {text!r}",
+                f"{name} is given twice, as {settings[name]} and {value}",
+                "give it once",
             )
         settings[name] = value
     return settings
