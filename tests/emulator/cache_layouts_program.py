@@ -120,6 +120,37 @@ def numbers_without_dims() -> None:
     assert torch.equal(*found)
 
 
+def blocks_of_no_keys() -> None:
+    """A cache whose block size is 0 is refused by name: its kernels divide by it."""
+    ones, slots = torch.ones(1).cuda(), torch.arange(3).cuda()
+    rows, row = (
+        torch.zeros(3, HEADS, SIZE, dtype=torch.bfloat16).cuda(),
+        torch.zeros(3, 128, dtype=torch.bfloat16).cuda(),
+    )
+
+    def cache(*shape: int, kind: Any = torch.bfloat16) -> Any:
+        return torch.zeros(*shape, dtype=kind).cuda()
+
+    byte = torch.uint8
+    calls: dict[str, tuple[Any, ...]] = {
+        "reshape_and_cache": (rows, rows, cache(4, HEADS, 8, 0, 8), cache(4, HEADS, SIZE, 0), slots, "auto", None, None, False),
+        "reshape_and_cache_flash": (rows, rows, cache(4, 0, HEADS, SIZE), cache(4, 0, HEADS, SIZE), slots, "auto", ones, ones),
+        "concat_and_cache_mla": (row, row[:, :64], cache(4, 0, 192), slots, "auto", ones),
+        "indexer_k_quant_and_cache": (row, cache(4, 0, 132, kind=byte), slots, 128, "ue8m0"),
+        "cp_gather_indexer_k_quant_cache": (
+            cache(4, 0, 132, kind=byte), cache(3, 128, kind=byte).view(FP8), cache(3, 4, kind=byte),
+            torch.zeros(1, 1, dtype=torch.int32).cuda(), torch.tensor([0, 3], dtype=torch.int32).cuda(),
+        ),
+    }  # fmt: skip
+    for name, given in calls.items():
+        try:
+            getattr(aiter_prebuilt, name)(*given)
+            raise AssertionError(f"{name} took a block size of 0")
+        except aiter_prebuilt.errors.NoKernelError as error:
+            assert "block_size > 0" in str(error), error
+    torch.cuda.synchronize()
+
+
 def main() -> None:
     """Run all of them."""
     for layout, kind in itertools.product(("blocks", "heads"), (torch.bfloat16, FP8)):
@@ -129,6 +160,7 @@ def main() -> None:
     norm_and_cache("blocks", FP8, True, torch.bfloat16)
     several_heads()
     numbers_without_dims()
+    blocks_of_no_keys()
     print("done")
 
 
