@@ -31,8 +31,8 @@ Both kernels' arguments, in order
 
   With BLOCKS gate's rows and up's have blocks of their own; the last of N rows, and in the second of K columns, may be a part.
 
-guarantee   x and w at 16 bytes; N and K multiples of 32, with BLOCKS K of the first and N of the second of 128; of the first
-            tokens * K, tokens * topk * G * 128 and 2 * N * K below 2^31
+guarantee   x and w at 16 bytes; N and K multiples of 16, K of 32 with shuffled, with BLOCKS K of the first and N of the second
+            of 128; of the first tokens * K, tokens * topk * G * 128 and 2 * N * K below 2^31
 
 GROUP_M and XCDS: as in `moe_gemm.py`.
 """
@@ -115,8 +115,8 @@ def moe_scaled_stage1_kernel(
     SUM: tl.constexpr = tl.int32 if CODE.is_int() else tl.float32
     QMAX: tl.constexpr = _qmax(CODE)
     # What is known of an argument is lost on the way to the loads; what is computed is not.
-    N = N // 32 * 32
-    K = K // 32 * 32
+    N = N // 16 * 16
+    K = K // 16 * 16
     groups = tl.cdiv(N, GROUP)
     pid = _renumber(tl.program_id(0), blocks * groups, XCDS)
     block, group = _tile_of(pid, blocks, groups, GROUP_M)
@@ -222,8 +222,8 @@ def moe_scaled_stage2_kernel(
 ):
     CODE: tl.constexpr = w.dtype.element_ty
     SUM: tl.constexpr = tl.int32 if CODE.is_int() else tl.float32
-    N = N // 32 * 32
-    K = K // 32 * 32
+    N = N // 16 * 16
+    K = K // 16 * 16
     tiles = tl.cdiv(N, GROUP)
     pid = _renumber(tl.program_id(0), blocks * tiles, XCDS)
     block, tile_n = _tile_of(pid, blocks, tiles, GROUP_M)

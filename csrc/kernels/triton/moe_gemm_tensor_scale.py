@@ -80,8 +80,8 @@ def moe_tensor_stage1_kernel(
     SUM: tl.constexpr = tl.int32 if w.dtype.element_ty.is_int() else tl.float32
     KIND: tl.constexpr = _element(T)
     # What is known of an argument is lost on the way to the loads; what is computed is not.
-    N = N // 32 * 32
-    K = K // 32 * 32
+    N = N // 16 * 16
+    K = K // 16 * 16
     groups = tl.cdiv(N, GROUP)
     pid = _renumber(tl.program_id(0), blocks * groups, XCDS)
     block, group = _tile_of(pid, blocks, groups, GROUP_M)
