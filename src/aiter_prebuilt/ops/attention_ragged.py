@@ -138,7 +138,7 @@ def unified_attention(
 
     Args:
         q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256. The last dim of each tensor must be contiguous.
-        k: [pages, page size, hk, d] of the same type, or fp8 with bf16; hq is a multiple of hk. v: [pages, page size, hk, dv].
+        k: [pages, page size, hk, d] of the same type, or fp8; hq is a multiple of hk. v: [pages, page size, hk, dv].
         out: [sq, hq, dv], written. Rows of no sequence stay as they are, and queries behind max_seqlen_q.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
         max_seqlen_q: the most queries of a sequence. max_seqlen_k: the most keys of one, about: by it the keys of few queries are

@@ -51,8 +51,8 @@ def paged_attention_v1(
     Args:
         out: [rows, hq, dv], written. query: [rows, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be
             contiguous.
-        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8 with
-            bf16; hq is a multiple of hk. value_cache: the same with dv.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8;
+            hq is a multiple of hk. value_cache: the same with dv.
         scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         block_tables: [n, most pages] int32, the pages of each sequence in order.
         cu_query_lens: [n + 1] int32, where the queries of each sequence start: the row of one with more than one query, or none,
@@ -136,8 +136,8 @@ def paged_attention_ragged(
 
     Args:
         out: [n, hq, dv], written. query: [n, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be contiguous.
-        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8 with
-            bf16; hq is a multiple of hk. value_cache: the same with dv.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8;
+            hq is a multiple of hk. value_cache: the same with dv.
         scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         kv_indptr: [n + 1] int32: the pages of sequence i are kv_page_indices[kv_indptr[i]] to that before kv_indptr[i + 1].
             kv_page_indices: [m] int32. kv_last_page_lens: [n] int32, the keys of each sequence's last page; not read where a page
