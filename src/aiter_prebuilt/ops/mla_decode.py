@@ -73,8 +73,8 @@ def mla_decode_fwd(
     0, but for one part or works by the assembly, which leaves it.
 
     Args:
-        q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8
-            with bf16; the first 512 numbers of a key are its values. Rows and pages lie at multiples of 16 bytes.
+        q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8;
+            the first 512 numbers of a key are its values. Rows and pages lie at multiples of 16 bytes.
         o: [tokens, heads, 512] bf16, fp16 with fp16, written.
         qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where the assembly has one
             query for each of 16 heads, every batch has one: [0, 1, 2 ...]. kv_indices: int32, the pages.
