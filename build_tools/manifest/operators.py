@@ -174,12 +174,17 @@ def _value(parameter: Parameter, value: Any, arguments: Mapping[str, str], probl
 def _check_tensors(
     text: OperatorText, python: PythonSignature, covered: Mapping[str, tuple[Any, ...]], problems: Problems
 ) -> None:
-    """Every tensor parameter has a contract, with the same word on whether it may be None."""
+    """Every tensor parameter has a contract, with the same word on whether it may be None.
+
+    A hand-written function may turn one that may be None into others: its note says what it is.
+    """
+    turned = text.notes if text.function is not None else {}
     for parameter in python.parameters:
         left_out = covered.get(parameter.name) == (None,) or parameter.name in (
             *text.ignored,
             *text.into.values(),
         )
+        left_out = left_out or (parameter.optional and parameter.name in turned)
         if parameter.kind == "Tensor" and parameter.name not in text.arguments and not left_out:
             problems.add(
                 f"tensor {parameter.name!r} has no contract here, and is not covered by None alone",

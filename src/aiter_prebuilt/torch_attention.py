@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt import device
-from aiter_prebuilt.ops._common import refuse, same_shape, scale_of, window_of
+from aiter_prebuilt.ops._common import refuse, same_shape, scale_of, window_of, with_probabilities
 from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._ragged import (
@@ -19,6 +19,7 @@ from aiter_prebuilt.ops._ragged import (
     tokens_first,
     window,
 )
+from aiter_prebuilt.ops._sequence_lists import apart
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -32,6 +33,7 @@ def flash_attn_func(
     causal: bool,
     window_size: Any,
     return_lse: bool,
+    return_attn_probs: bool,
     how_v3_bf16_cvt: int,
     sink_ptr: Any,
 ) -> Any:
@@ -43,7 +45,7 @@ def flash_attn_func(
     seen = window("flash_attn_func", window_size, q.shape[1], k.shape[1], causal)
     how = (scale, *seen, scale > 0, how_v3_bf16_cvt)
     _OPS.flash_attn_func.default(q, k, v, as_f32(sink_ptr), out, lse, *how)
-    return (out, lse) if return_lse else out
+    return with_probabilities(q, out, lse, return_attn_probs)
 
 
 def mha_fwd(
@@ -110,9 +112,12 @@ def flash_attn_varlen_func(
     causal: bool,
     window_size: Any,
     return_lse: bool,
+    return_attn_probs: bool,
     how_v3_bf16_cvt: int,
     block_table: Any,
     out: Any,
+    cu_seqlens_q_padded: Any,
+    cu_seqlens_k_padded: Any,
     sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.flash_attn_varlen_func``."""
@@ -122,11 +127,13 @@ def flash_attn_varlen_func(
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32) if return_lse else None
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     skip = skipped(q, v.shape[-1], seen, logits_soft_cap, min_seqlen_q)
-    tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
+    padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
+    starts = apart("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+    tensors = (q, keys, values, *starts, block_table, result, as_f32(sink_ptr), lse)
     plain = scale > 0 and logits_soft_cap <= 0
     how = (max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt)
     _OPS.flash_attn_varlen_func.default(*tensors, *how)
-    return (result, lse) if return_lse else result
+    return with_probabilities(q, result, lse, return_attn_probs)
 
 
 def unified_attention(

@@ -26,6 +26,7 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import WITHOUT_ASSEMBLY, codes, refuse, scale_of, splits, window_of
+from aiter_prebuilt.ops.attention_asm import most_queries
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -270,7 +271,8 @@ def pa_fwd_asm(
     """Of ``aiter_prebuilt.pa_fwd_asm``."""
     result = Q.new_empty(Q.shape) if out_ is None else out_
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
-    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, max_qlen, high_precision, kernelName)
+    queries = most_queries(max_qlen, qo_indptr)
+    _OPS.pa_fwd_asm.default(*tensors, block_tables_stride0, queries, high_precision, kernelName)
     return result
 
 

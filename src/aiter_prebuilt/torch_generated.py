@@ -596,12 +596,10 @@ def flash_attn_func(
     num_splits: int = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_func``."""
-    refuse_flash_attn_func(
-        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q, cu_seqlens_kv, num_splits
-    )
+    refuse_flash_attn_func(dropout_p, bias, alibi_slopes, cu_seqlens_q, cu_seqlens_kv, num_splits)
     del deterministic
     return torch_calls.flash_attn_func(
-        q, k, v, softmax_scale, causal, window_size, return_lse, how_v3_bf16_cvt, sink_ptr
+        q, k, v, softmax_scale, causal, window_size, return_lse, return_attn_probs, how_v3_bf16_cvt, sink_ptr
     )
 
 
@@ -671,9 +669,7 @@ def flash_attn_varlen_func(
     sink_ptr: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.flash_attn_varlen_func``."""
-    refuse_flash_attn_varlen_func(
-        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded
-    )
+    refuse_flash_attn_varlen_func(dropout_p, bias, alibi_slopes)
     del deterministic
     return torch_calls.flash_attn_varlen_func(
         q,
@@ -689,9 +685,12 @@ def flash_attn_varlen_func(
         causal,
         window_size,
         return_lse,
+        return_attn_probs,
         how_v3_bf16_cvt,
         block_table,
         out,
+        cu_seqlens_q_padded,
+        cu_seqlens_k_padded,
         sink_ptr,
     )
 
@@ -2379,9 +2378,7 @@ def mha_batch_prefill(
     gen: Any = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.mha_batch_prefill``."""
-    refuse_mha_batch_prefill(
-        dropout_p, return_dropout_randval, bias, alibi_slopes, kv_block_descale, block_table, seqlen_k, gen
-    )
+    refuse_mha_batch_prefill(dropout_p, return_dropout_randval, bias, alibi_slopes, kv_block_descale, gen)
     del zero_tensors
     return torch_calls.mha_batch_prefill(
         q,
@@ -2404,6 +2401,8 @@ def mha_batch_prefill(
         k_descale,
         v_descale,
         kv_last_page_lens,
+        block_table,
+        seqlen_k,
         sink_ptr,
     )
 
@@ -2438,9 +2437,7 @@ def mha_batch_prefill_func(
     sink_size: int = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.mha_batch_prefill_func``."""
-    refuse_mha_batch_prefill_func(
-        dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, kv_block_descale
-    )
+    refuse_mha_batch_prefill_func(dropout_p, alibi_slopes, kv_block_descale)
     del deterministic
     return torch_calls.mha_batch_prefill_func(
         q,
@@ -2456,8 +2453,11 @@ def mha_batch_prefill_func(
         causal,
         window_size,
         return_lse,
+        return_attn_probs,
         out,
         kv_last_page_lens,
+        block_table,
+        seqlen_k,
         q_descale,
         k_descale,
         v_descale,
@@ -3262,7 +3262,7 @@ def pa_fwd_asm(
     kernelName: str | None = None,
 ) -> Any:
     """Traced ``aiter_prebuilt.pa_fwd_asm``."""
-    refuse_pa_fwd_asm(max_qlen, high_precision)
+    refuse_pa_fwd_asm(high_precision)
     return torch_calls.pa_fwd_asm(
         Q,
         K,

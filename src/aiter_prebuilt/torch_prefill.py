@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import torch
 
+from aiter_prebuilt.ops._common import with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, as_type, paged, prefilled, window
+from aiter_prebuilt.ops._sequence_lists import of_table
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -26,8 +28,11 @@ def mha_batch_prefill_func(
     causal: bool,
     window_size: Any,
     return_lse: bool,
+    return_attn_probs: bool,
     out: Any,
     kv_last_page_lens: Any,
+    block_table: Any,
+    seqlen_k: Any,
     q_descale: Any,
     k_descale: Any,
     v_descale: Any,
@@ -40,8 +45,9 @@ def mha_batch_prefill_func(
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     how = (max_seqlen_q, scale, logits_soft_cap, *seen, max(sink_size, 0))
     lists, descales = (cu_seqlens_q, kv_indptr, kv_page_indices), (q_descale, k_descale, v_descale)
-    _prefill(q, k, v, lists, result, kv_last_page_lens, descales, as_f32(sink_ptr), lse, how)
-    return (result, lse) if return_lse else result
+    lists, last = of_table("mha_batch_prefill_func", k, lists, kv_last_page_lens, block_table, seqlen_k)
+    _prefill(q, k, v, lists, result, last, descales, as_f32(sink_ptr), lse, how)
+    return with_probabilities(q, result, lse, return_attn_probs)
 
 
 def mha_batch_prefill(
@@ -65,6 +71,8 @@ def mha_batch_prefill(
     k_descale: Any,
     v_descale: Any,
     kv_last_page_lens: Any,
+    block_table: Any,
+    seqlen_k: Any,
     sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.mha_batch_prefill``."""
@@ -73,7 +81,8 @@ def mha_batch_prefill(
     result, lse = prefilled(q, v, out, return_softmax_lse)
     how = (max_seqlen_q, softmax_scale, logits_soft_cap, *seen, max(sink_size, 0))
     lists, descales = (cu_seqlens_q, kv_indptr, kv_page_indices), (q_descale, k_descale, v_descale)
-    _prefill(q, k, v, lists, result, kv_last_page_lens, descales, as_f32(sink_ptr), lse, how)
+    lists, last = of_table("mha_batch_prefill", k, lists, kv_last_page_lens, block_table, seqlen_k)
+    _prefill(q, k, v, lists, result, last, descales, as_f32(sink_ptr), lse, how)
     return result, lse, None, None
 
 

@@ -173,21 +173,104 @@ def fp4_quant(call: Callable[..., Any], place: Place) -> None:
     assert (off <= largest / 3 + 1e-6).all(), off.max()
 
 
+def chosen(place: Place) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of 9 tokens two of 4 experts each, and their shares."""
+    ids = torch.stack([torch.randperm(4, generator=place.draw)[:2] for _ in range(9)]).int()
+    return ids.to(place.device), torch.rand(9, 2, generator=place.draw).to(place.device)
+
+
+def mixed(
+    x: torch.Tensor, w1: torch.Tensor, w2: torch.Tensor, shares: torch.Tensor, ids: torch.Tensor
+) -> torch.Tensor:
+    """A mixture of experts in fp64."""
+    right = torch.zeros(x.shape, dtype=torch.float64)
+    for token, choices_of in enumerate(ids.tolist()):
+        for choice, expert in enumerate(choices_of):
+            gate, up = (w1[expert] @ host(x[token])).chunk(2)
+            share = float(shares[token, choice])
+            right[token] += share * (w2[expert] @ (torch.nn.functional.silu(gate) * up))
+    return right
+
+
 def fused_moe(call: Callable[..., Any], place: Place) -> None:
-    """Experts in bf16 against torch's products."""
-    x = place.normal(9, 256)
-    w1, w2 = place.normal(4, 256, 256) / 16, place.normal(4, 256, 128) / 16
-    ids = torch.stack([torch.randperm(4, generator=place.draw)[:2] for _ in range(9)]).int().to(place.device)
-    shares = torch.rand(9, 2, generator=place.draw).to(place.device)
-    right = torch.zeros(9, 256, dtype=torch.float64)
-    for token in range(9):
-        for choice in range(2):
-            expert = int(ids[token, choice])
-            gate, up = (host(w1[expert]) @ host(x[token])).chunk(2)
-            right[token] += float(shares[token, choice]) * (
-                host(w2[expert]) @ (torch.nn.functional.silu(gate) * up)
-            )
-    near(call(x, w1, w2, shares, ids), right, 0.03)
+    """Experts in bf16 and in 8 bits against torch's products; 1408 columns of DeepSeek-V2-Lite over 8 and 16 GPUs, too."""
+    for inner in (128, 176, 88):
+        x = place.normal(9, 256)
+        w1, w2 = place.normal(4, 2 * inner, 256) / 16, place.normal(4, 256, inner) / 16
+        ids, shares = chosen(place)
+        near(call(x, w1, w2, shares, ids), mixed(x, host(w1), host(w2), shares, ids), 0.03)
+    for kind, inner in ((place.fp8, 176), (torch.int8, 176), (torch.int8, 48)):
+        x = place.normal(9, 256)
+        w1, w2 = ((place.normal(4, *shape) * 16).to(kind) for shape in ((2 * inner, 256), (256, inner)))
+        s1, s2 = (torch.full((4, rows, 1), 1 / 256, device=place.device) for rows in (2 * inner, 256))
+        ids, shares = chosen(place)
+        found = call(x, w1, w2, shares, ids, quant_type=2, w1_scale=s1, w2_scale=s2)
+        right = mixed(x, host(w1) / 256, host(w2) / 256, shares, ids)
+        assert (host(found) - right).norm() / right.norm() < 0.06, (kind, inner)
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> torch.Tensor:
+    """Attention of one sequence in fp64; heads of keys are repeated."""
+    keys, values = (each.repeat_interleave(q.shape[1] // each.shape[1], 1) for each in (k, v))
+    scores = torch.einsum("nhd,mhd->hnm", q, keys) * q.shape[2] ** -0.5
+    if causal:
+        ahead = torch.arange(len(k))[None] > torch.arange(len(q))[:, None] + len(k) - len(q)
+        scores = scores.masked_fill(ahead, -torch.inf)
+    return torch.einsum("hnm,mhd->nhd", scores.softmax(-1), values)
+
+
+def starts(place: Place, lengths: list[int]) -> torch.Tensor:
+    """Where sequences of such lengths begin, and where the last ends."""
+    return torch.tensor([0, *lengths]).cumsum(0).int().to(place.device)
+
+
+def padded_sequences(place: Place) -> None:
+    """``flash_attn_varlen_func`` of sequences with padding behind them, of queries, of keys, and of both."""
+    own, keys, heads, width = [5, 1, 9], [12, 7, 9], 4, 64
+    for wide_q, wide_k in (([8, 1, 12], [12, 10, 16]), ([6, 4, 9], None), (None, [13, 7, 20])):
+        q = place.normal(sum(wide_q or own), heads, width)
+        k, v = (place.normal(sum(wide_k or keys), 2, width) for _ in range(2))
+        out, lse, probabilities = ap.flash_attn_varlen_func(
+            q, k, v, starts(place, own), starts(place, keys), 9, 12, causal=True, return_lse=True, return_attn_probs=True,
+            cu_seqlens_q_padded=None if wide_q is None else starts(place, wide_q),
+            cu_seqlens_k_padded=None if wide_k is None else starts(place, wide_k),
+        )  # fmt: skip
+        assert (tuple(lse.shape), tuple(probabilities.shape)) == ((heads, len(q)), (0,))
+        at, to = (starts(place, each).tolist() for each in (wide_q or own, wide_k or keys))
+        for number, (n, m) in enumerate(zip(own, keys, strict=True)):
+            rows, first, last = slice(at[number], at[number] + n), to[number], to[number] + m
+            right = attended(host(q[rows]), host(k[first:last]), host(v[first:last]), True)
+            near(out[rows], right, 0.02)
+
+
+def tables_of_pages(place: Place) -> None:
+    """``mha_batch_prefill_func`` of a table of pages, a part of a wider one, and how many keys each sequence has."""
+    own, keys, page = [5, 1, 9, 2], [33, 16, 9, 0], 16
+    q, k = place.normal(sum(own), 4, 64), place.normal(11, page, 2, 64)
+    v = place.normal(11, page, 2, 64)
+    table = torch.stack([torch.randperm(11, generator=place.draw)[:5] for _ in own]).int()
+    nothing = torch.zeros(5, dtype=torch.int32, device=place.device)
+    out, lse = ap.mha_batch_prefill_func(
+        q, k, v, starts(place, own), nothing, nothing, 9, 33, causal=True, return_lse=True,
+        block_table=table.to(place.device)[:, :3], seqlen_k=torch.tensor(keys, dtype=torch.int32, device=place.device),
+    )  # fmt: skip
+    at = starts(place, own).tolist()
+    for number, (n, m) in enumerate(zip(own, keys, strict=True)):
+        rows, pages = slice(at[number], at[number] + n), table[number, :3].long()
+        if m == 0:
+            assert (host(out[rows]) == 0).all() and (host(lse[:, rows]) == -torch.inf).all()
+            continue
+        right = attended(host(q[rows]), *(host(each)[pages].flatten(0, 1)[:m] for each in (k, v)), True)
+        near(out[rows], right, 0.02)
+
+
+def probabilities(place: Place) -> None:
+    """``flash_attn_func`` with the empty tensor that AITER returns without dropout."""
+    q, k, v = (place.normal(2, 5, 4, 64) for _ in range(3))
+    out, lse, made = ap.flash_attn_func(q, k, v, causal=True, return_lse=True, return_attn_probs=True)
+    assert (tuple(lse.shape), tuple(made.shape), made.dtype) == ((2, 4, 5), (0,), q.dtype)
+    for found, *given in zip(out, q, k, v, strict=True):
+        near(found, attended(*map(host, given), True), 0.02)
 
 
 def sorting(place: Place) -> None:
@@ -441,6 +524,9 @@ def _calls() -> dict[str, Callable[[Place], None]]:
         "per_1x32_mx_quant_hip": partial(fp4_quant, ap.per_1x32_mx_quant_hip),
         "dynamic_mxfp4_quant": partial(fp4_quant, ap.dynamic_mxfp4_quant),
         "fused_moe": partial(fused_moe, ap.fused_moe),
+        "flash_attn_func": probabilities,
+        "flash_attn_varlen_func": padded_sequences,
+        "mha_batch_prefill_func": tables_of_pages,
         "fused_experts_a8w8_tensor": experts_of_one_scale,
         "asm_moe_tkw1": weighted_first,
         "moe_sorting": sorting,

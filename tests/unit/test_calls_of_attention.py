@@ -400,11 +400,21 @@ def test_paged_attention_hands_on_scales_queries_and_a_name() -> None:
     assert all(one is other for one, other in zip(tensors, wanted, strict=True))
 
 
+def test_paged_attention_of_one_query_each_takes_any_number_of_most_queries() -> None:
+    """AITER reads it with a list of where they start alone; clients pass the longest context there."""
+    q, lengths, starts = zeros(2, 8, 128), zeros(2, dtype=torch.int32), zeros(3, dtype=torch.int32)
+    cache, tables = zeros(3, 1, 16, 16, 8), zeros(2, 4, dtype=torch.int32)
+    call = lambda: aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, 26)  # noqa: E731
+    _, (_, _, attributes) = handed(call, "pa_fwd_asm")
+    assert attributes == [4, 1, 1, None]
+    with pytest.raises(UnsupportedError, match=r"pa_fwd_asm\(max_qlen=5\)"):
+        aiter_prebuilt.pa_fwd_asm(q, cache, cache, tables, lengths, 4, 5, qo_indptr=starts)
+
+
 @pytest.mark.parametrize(
     ("word", "value"),
     [
         ("max_qlen", 0),
-        ("max_qlen", 5),
         ("high_precision", 3),
         ("high_precision", None),
     ],

@@ -215,7 +215,6 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
             "dropout_p": 0.5,
             "bias": 1,
             "alibi_slopes": 1,
-            "return_attn_probs": True,
             "cu_seqlens_q": 1,
             "cu_seqlens_kv": 1,
             "num_splits": 2,

@@ -313,3 +313,19 @@ def codes(tensor: Any, kind: str) -> Any:
     if torch is not None and found is not None and found is getattr(torch, BY_NAME[kind].torch, None):
         return tensor.view(torch.uint8)
     return tensor
+
+
+def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool) -> Any:
+    """Return what attention made as AITER does.
+
+    Args:
+        q: the queries.
+        out: the result.
+        lse: the log-sum-exp, or None where it is not wanted.
+        wanted: whether the probabilities are, which are empty without dropout.
+
+    Returns:
+        ``out``, or a tuple of it and of those of the others that are wanted.
+    """
+    found = [out, *(() if lse is None else (lse,)), *((q.new_empty((0,)),) if wanted else ())]
+    return found[0] if len(found) == 1 else tuple(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, window
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
@@ -50,11 +50,12 @@ def flash_attn_func(
             result in the middle of two is rounded: 1 away from zero, 0 to the even one, as every other kernel does; another
             value does not take it.
         deterministic: any value; the kernels are deterministic. num_splits: 0 or 1.
-        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_*: defaults only.
+        return_attn_probs: also return an empty tensor, as AITER does without dropout.
+        dropout_p, bias, alibi_slopes, cu_seqlens_*: defaults only.
 
     Returns:
-        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]. A query that sees no key gives 0, and -inf or
-        its sink.
+        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` [0] of the type of q
+        behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -67,7 +68,6 @@ def flash_attn_func(
         dropout_p,
         bias,
         alibi_slopes,
-        return_attn_probs,
         cu_seqlens_q,
         cu_seqlens_kv,
         num_splits,
@@ -82,4 +82,4 @@ def flash_attn_func(
         raise no_output("flash_attn_func", error) from error
     seen = window("flash_attn_func", window_size, queries, keys, causal)
     _flash_attn_func(q, k, v, as_f32(sink_ptr), out, lse, scale, *seen, scale > 0, how_v3_bf16_cvt)
-    return (out, lse) if return_lse else out
+    return with_probabilities(q, out, lse, return_attn_probs)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, refuse, scale_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 _fmha_v3_fwd = operator("fmha_v3_fwd")
 _fmha_v3_varlen_fwd = operator("fmha_v3_varlen_fwd")
 _pa_fwd_asm = operator("pa_fwd_asm")
+#: The most queries of a sequence that AITER's objects of ``pa_fwd_asm`` take.
+_QUERIES: Final = 4
 
 
 @traced
@@ -189,9 +191,9 @@ def pa_fwd_asm(
             and from 256 on some lack a wait (the repository's ``hsa/findings.toml``). Nothing in a sequence's last block may be
             NaN or infinite, behind its last key neither.
         block_tables_stride0: what ``block_tables.stride(0)`` is.
-        max_qlen: the most queries of a sequence, up to 4. qo_indptr: [s + 1] int32: where the queries of each sequence start in
-            Q, and where the last end, 1 to max_qlen of each (max_qlen, where a block has 1024 keys). The last sees all keys, the
-            one before it one fewer. Without it each sequence has one.
+        max_qlen: the most queries of a sequence, up to 4; any number without qo_indptr. qo_indptr: [s + 1] int32: where the
+            queries of each sequence start in Q, and where the last end, 1 to max_qlen of each (max_qlen, where a block has 1024
+            keys). The last sees all keys, the one before it one fewer. Without it each sequence has one.
         K_QScale, V_QScale: of an 8-bit cache, fp32, one for each key: [blocks, hk, 16] or any shape with these elements.
         out_: like Q, written; made when None.
         high_precision: of an fp8 cache with hq up to 8 times hk: probabilities are fp8 for the product with V (0), bf16 for those
@@ -208,11 +210,25 @@ def pa_fwd_asm(
 
     Source: AITER ``pa_fwd_asm``.
     """
-    refuse_pa_fwd_asm(max_qlen, high_precision)
+    refuse_pa_fwd_asm(high_precision)
+    queries = most_queries(max_qlen, qo_indptr)
     try:
         result = like(Q) if out_ is None else out_
     except NOT_A_TENSOR as error:
         raise no_output("pa_fwd_asm", error) from error
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
-    _pa_fwd_asm(*tensors, block_tables_stride0, max_qlen, high_precision, kernelName)
+    _pa_fwd_asm(*tensors, block_tables_stride0, queries, high_precision, kernelName)
     return result
+
+
+def most_queries(max_qlen: Any, qo_indptr: Any) -> Any:
+    """Return the most queries of a sequence of ``pa_fwd_asm``: one without a list of where they start, whatever is said.
+
+    Raises:
+        UnsupportedError: there is a list, and AITER has no object for so many.
+    """
+    if not isinstance(max_qlen, int):
+        return max_qlen  # the native call refuses it
+    if max_qlen < 1 or (qo_indptr is not None and max_qlen > _QUERIES):
+        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, f"1 to {_QUERIES}, or without qo_indptr 1 and more")
+    return 1 if qo_indptr is None else max_qlen

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output
+from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
+from aiter_prebuilt.ops._sequence_lists import apart
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_flash_attn_varlen_func,
@@ -70,10 +72,15 @@ def flash_attn_varlen_func(
         how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink, pages or lse), rounding
             of results: 0 to nearest even, 1 away from zero, 2 towards zero. Every other kernel rounds to nearest even.
         deterministic: any value; the kernels are deterministic.
-        dropout_p, bias, alibi_slopes, return_attn_probs, cu_seqlens_q_padded, cu_seqlens_k_padded: defaults only.
+        cu_seqlens_q_padded: [n + 1] int32: sequence i begins at row cu_seqlens_q_padded[i], and of cu_seqlens_q only the
+            differences count. cu_seqlens_k_padded: the same for keys. None: as cu_seqlens_q and cu_seqlens_k say. Rows of padding
+            in ``out`` and in lse get any values. Not with block_table.
+        return_attn_probs: also return an empty tensor, as AITER does without dropout.
+        dropout_p, bias, alibi_slopes: defaults only.
 
     Returns:
-        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]. A query that sees no key gives 0, and -inf or its sink.
+        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]; with ``return_attn_probs`` [0] of the type of q behind them. A
+        query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -82,14 +89,7 @@ def flash_attn_varlen_func(
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """
     del deterministic
-    refuse_flash_attn_varlen_func(
-        dropout_p,
-        bias,
-        alibi_slopes,
-        return_attn_probs,
-        cu_seqlens_q_padded,
-        cu_seqlens_k_padded,
-    )
+    refuse_flash_attn_varlen_func(dropout_p, bias, alibi_slopes)
     seen = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
     try:
         heads, size, width = q.shape[1], q.shape[2], v.shape[-1]
@@ -98,14 +98,18 @@ def flash_attn_varlen_func(
         lse = q.new_empty((heads, q.shape[0]), dtype=element_type(q, "f32")) if return_lse else None
         scale = size**-0.5 if softmax_scale is None else softmax_scale
         skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
+        padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
+        starts = apart("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+    except AiterPrebuiltError:
+        raise
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_varlen_func", error) from error
-    tensors = (q, keys, values, cu_seqlens_q, cu_seqlens_k, block_table, result, as_f32(sink_ptr), lse)
+    tensors = (q, keys, values, *starts, block_table, result, as_f32(sink_ptr), lse)
     plain = scale > 0 and logits_soft_cap <= 0
     _flash_attn_varlen_func(
         *tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt
     )
-    return (result, lse) if return_lse else result
+    return with_probabilities(q, result, lse, return_attn_probs)
 
 
 @traced

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, paged, prefilled, window
+from aiter_prebuilt.ops._sequence_lists import of_table
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
 
@@ -67,11 +69,14 @@ def mha_batch_prefill_func(
         q_descale, k_descale, v_descale: fp32, one scale of all queries, keys and values of 8 bits: the first element counts.
         sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
         sink_size: so many of the first keys are seen whatever the left window is.
-        deterministic: any value. dropout_p, alibi_slopes, return_attn_probs, block_table, seqlen_k, kv_block_descale: defaults
-            only.
+        block_table: [n, most pages] int32, the pages of each sequence in order, which count then, and no list.
+            seqlen_k: [n] int32, the keys of each sequence, with block_table; not read without.
+        return_attn_probs: also return an empty tensor, as AITER does without dropout.
+        deterministic: any value. dropout_p, alibi_slopes, kv_block_descale: defaults only.
 
     Returns:
-        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]. A query that sees no key gives 0, and -inf or its sink.
+        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]; with ``return_attn_probs`` [0] of the type of q behind them. A
+        query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
@@ -80,26 +85,22 @@ def mha_batch_prefill_func(
     Source: AITER ``mha_batch_prefill_func``.
     """
     del deterministic
-    refuse_mha_batch_prefill_func(
-        dropout_p,
-        alibi_slopes,
-        return_attn_probs,
-        block_table,
-        seqlen_k,
-        kv_block_descale,
-    )
+    refuse_mha_batch_prefill_func(dropout_p, alibi_slopes, kv_block_descale)
     seen = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
     try:
         result, lse = prefilled(q, v, out, return_lse)
         scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
         lists = (cu_seqlens_q, kv_indptr, kv_page_indices)
+        lists, last = of_table("mha_batch_prefill_func", k, lists, kv_last_page_lens, block_table, seqlen_k)
         descales = (q_descale, k_descale, v_descale)
-        native, tensors = _bound(q, k, v, lists, result, kv_last_page_lens, descales, as_f32(sink_ptr), lse)
+        native, tensors = _bound(q, k, v, lists, result, last, descales, as_f32(sink_ptr), lse)
         how = (max_seqlen_q, scale, logits_soft_cap, *seen, max(sink_size, 0))
+    except AiterPrebuiltError:
+        raise
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_batch_prefill_func", error) from error
     native(*tensors, *how)
-    return (result, lse) if return_lse else result
+    return with_probabilities(q, result, lse, return_attn_probs)
 
 
 @traced
@@ -139,11 +140,10 @@ def mha_batch_prefill(
 
     Args:
         q, k, v, cu_seqlens_q, kv_indptr, kv_page_indices, max_seqlen_q, max_seqlen_k, softmax_scale, logits_soft_cap, out,
-            q_descale, k_descale, v_descale, kv_last_page_lens, sink_ptr, sink_size: as there.
+            q_descale, k_descale, v_descale, kv_last_page_lens, block_table, seqlen_k, sink_ptr, sink_size: as there.
         is_causal: as ``causal`` there. window_size_left, window_size_right: as its ``window_size``.
         return_softmax_lse: as ``return_lse`` there. zero_tensors: any value.
-        dropout_p, return_dropout_randval: 0.0 and False only. bias, alibi_slopes, kv_block_descale, block_table, seqlen_k, gen:
-            None only.
+        dropout_p, return_dropout_randval: 0.0 and False only. bias, alibi_slopes, kv_block_descale, gen: None only.
 
     Returns:
         (out, lse or None, None, None): lse is fp32 [hq, sq].
@@ -155,24 +155,18 @@ def mha_batch_prefill(
     Source: AITER ``mha_batch_prefill``.
     """
     del zero_tensors
-    refuse_mha_batch_prefill(
-        dropout_p,
-        return_dropout_randval,
-        bias,
-        alibi_slopes,
-        kv_block_descale,
-        block_table,
-        seqlen_k,
-        gen,
-    )
+    refuse_mha_batch_prefill(dropout_p, return_dropout_randval, bias, alibi_slopes, kv_block_descale, gen)
     sides = (window_size_left, window_size_right)
     seen = window("mha_batch_prefill", sides, max_seqlen_q, max_seqlen_k, is_causal)[:2]
     try:
         result, lse = prefilled(q, v, out, return_softmax_lse)
         lists = (cu_seqlens_q, kv_indptr, kv_page_indices)
+        lists, last = of_table("mha_batch_prefill", k, lists, kv_last_page_lens, block_table, seqlen_k)
         descales = (q_descale, k_descale, v_descale)
-        native, tensors = _bound(q, k, v, lists, result, kv_last_page_lens, descales, as_f32(sink_ptr), lse)
+        native, tensors = _bound(q, k, v, lists, result, last, descales, as_f32(sink_ptr), lse)
         how = (max_seqlen_q, softmax_scale, logits_soft_cap, *seen, max(sink_size, 0))
+    except AiterPrebuiltError:
+        raise
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_batch_prefill", error) from error
     native(*tensors, *how)

@@ -15,7 +15,6 @@ def refuse_flash_attn_func(
     dropout_p: float,
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
-    return_attn_probs: bool,
     cu_seqlens_q: torch.Tensor | None,
     cu_seqlens_kv: torch.Tensor | None,
     num_splits: int,
@@ -27,8 +26,6 @@ def refuse_flash_attn_func(
         raise refuse("flash_attn_func", "bias", bias, "None")
     if alibi_slopes is not None:
         raise refuse("flash_attn_func", "alibi_slopes", alibi_slopes, "None")
-    if return_attn_probs:
-        raise refuse("flash_attn_func", "return_attn_probs", return_attn_probs, "False")
     if cu_seqlens_q is not None:
         raise refuse("flash_attn_func", "cu_seqlens_q", cu_seqlens_q, "None")
     if cu_seqlens_kv is not None:

@@ -78,9 +78,7 @@ def refuse_fmha_v3_varlen_fwd(
         raise refuse("fmha_v3_varlen_fwd", "gen", gen, "None")
 
 
-def refuse_pa_fwd_asm(max_qlen: int, high_precision: int | None) -> None:
+def refuse_pa_fwd_asm(high_precision: int | None) -> None:
     """Refuse the options of ``pa_fwd_asm`` that no kernel covers."""
-    if max_qlen not in (1, 2, 3, 4):
-        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, "1 or 2 or 3 or 4")
     if high_precision not in (0, 1, 2):
         raise refuse("pa_fwd_asm", "high_precision", high_precision, "0 or 1 or 2")

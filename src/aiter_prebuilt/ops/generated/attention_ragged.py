@@ -12,12 +12,7 @@ if TYPE_CHECKING:
 
 
 def refuse_flash_attn_varlen_func(
-    dropout_p: float,
-    bias: torch.Tensor | None,
-    alibi_slopes: torch.Tensor | None,
-    return_attn_probs: bool,
-    cu_seqlens_q_padded: torch.Tensor | None,
-    cu_seqlens_k_padded: torch.Tensor | None,
+    dropout_p: float, bias: torch.Tensor | None, alibi_slopes: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``flash_attn_varlen_func`` that no kernel covers."""
     if dropout_p:
@@ -26,12 +21,6 @@ def refuse_flash_attn_varlen_func(
         raise refuse("flash_attn_varlen_func", "bias", bias, "None")
     if alibi_slopes is not None:
         raise refuse("flash_attn_varlen_func", "alibi_slopes", alibi_slopes, "None")
-    if return_attn_probs:
-        raise refuse("flash_attn_varlen_func", "return_attn_probs", return_attn_probs, "False")
-    if cu_seqlens_q_padded is not None:
-        raise refuse("flash_attn_varlen_func", "cu_seqlens_q_padded", cu_seqlens_q_padded, "None")
-    if cu_seqlens_k_padded is not None:
-        raise refuse("flash_attn_varlen_func", "cu_seqlens_k_padded", cu_seqlens_k_padded, "None")
 
 
 def refuse_unified_attention(

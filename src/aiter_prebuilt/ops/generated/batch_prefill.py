@@ -17,8 +17,6 @@ def refuse_mha_batch_prefill(
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
     kv_block_descale: torch.Tensor | None,
-    block_table: torch.Tensor | None,
-    seqlen_k: torch.Tensor | None,
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``mha_batch_prefill`` that no kernel covers."""
@@ -32,32 +30,17 @@ def refuse_mha_batch_prefill(
         raise refuse("mha_batch_prefill", "alibi_slopes", alibi_slopes, "None")
     if kv_block_descale is not None:
         raise refuse("mha_batch_prefill", "kv_block_descale", kv_block_descale, "None")
-    if block_table is not None:
-        raise refuse("mha_batch_prefill", "block_table", block_table, "None")
-    if seqlen_k is not None:
-        raise refuse("mha_batch_prefill", "seqlen_k", seqlen_k, "None")
     if gen is not None:
         raise refuse("mha_batch_prefill", "gen", gen, "None")
 
 
 def refuse_mha_batch_prefill_func(
-    dropout_p: float,
-    alibi_slopes: torch.Tensor | None,
-    return_attn_probs: bool,
-    block_table: torch.Tensor | None,
-    seqlen_k: torch.Tensor | None,
-    kv_block_descale: torch.Tensor | None,
+    dropout_p: float, alibi_slopes: torch.Tensor | None, kv_block_descale: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``mha_batch_prefill_func`` that no kernel covers."""
     if dropout_p:
         raise refuse("mha_batch_prefill_func", "dropout_p", dropout_p, "0.0")
     if alibi_slopes is not None:
         raise refuse("mha_batch_prefill_func", "alibi_slopes", alibi_slopes, "None")
-    if return_attn_probs:
-        raise refuse("mha_batch_prefill_func", "return_attn_probs", return_attn_probs, "False")
-    if block_table is not None:
-        raise refuse("mha_batch_prefill_func", "block_table", block_table, "None")
-    if seqlen_k is not None:
-        raise refuse("mha_batch_prefill_func", "seqlen_k", seqlen_k, "None")
     if kv_block_descale is not None:
         raise refuse("mha_batch_prefill_func", "kv_block_descale", kv_block_descale, "None")

@@ -46,7 +46,7 @@ def fused_experts(
         hidden_states: [M, H] bf16 or fp16, one row a token; H a multiple of 32, at an address that is a multiple of 16, as those
             of the weights.
         w1: [E, 2 * EI, H] bf16 or fp16, of each expert rows of gate, then rows of up; EI a multiple of 32, on gfx942 and gfx950
-            with w2 as its shape says of 16.
+            with w2 as its shape says of 16, with w1 as its shape says, too, of 8.
         w2: [E, H, EI] bf16 or fp16.
         topk_weight: [M, topk] fp32.
         topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.

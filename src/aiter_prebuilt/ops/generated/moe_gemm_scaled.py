@@ -80,7 +80,8 @@ def fused_experts_a8w8(
     Args:
         hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, of 128 with block_scaled,
             at an address that is a multiple of 16, as those of the weights.
-        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 32.
+        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 16, with
+            w2_shuffled of 32.
         w2: [E, H, EI] the target's own e4m3 or int8.
         topk_weight: [M, topk] fp32.
         topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.
@@ -174,7 +175,8 @@ def fused_experts_a8w8_tensor(
     Args:
         hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, at an address that is a
             multiple of 16, as those of the weights.
-        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 32.
+        w1: [E, 2 * EI, H] the target's own e4m3 or int8, of each expert rows of gate, then rows of up; EI a multiple of 16, with
+            w2_shuffled of 32.
         w2: [E, H, EI] the target's own e4m3 or int8.
         topk_weight: [M, topk] fp32.
         topk_ids: [M, topk] int32, experts of each token; one that is not there, or that ``expert_mask`` leaves out, adds nothing.
