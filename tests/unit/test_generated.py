@@ -166,10 +166,11 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
     }
     # whether lse is made, and of how many parts; what becomes a window; which sequences are left alone; where numbers come
-    # from; along which dim scales lie; which operator takes a weight
+    # from; along which dim scales lie; which operator takes a weight; what becomes a list of sequences; what is returned, too
     windows = {"is_causal", "causal", "window_size", "window_size_left", "window_size_right", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
+        "cu_seqlens_q_padded", "cu_seqlens_k_padded", "block_table", "seqlen_k", "return_attn_probs",
         "max_num_partitions", "partition_size", "page_size", "logit_cap", "apply_scale", "flash_layout", "output_zeros",
         "q_out_dtype", "max_seqlen_qo", "dtype", "dtype_quant", "output_unquantized_inp1",
         "is_x_scale_strided", "x_pad_to_multiple", "transpose_bm", "transpose_bm_in", "scale_shuffle_padding", "axis",
