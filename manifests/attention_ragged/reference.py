@@ -269,6 +269,7 @@ def paged_attention_v1(
     block_tables: Values,
     cu_query_lens: Values | None,
     context_lens: Values,
+    alibi_slopes: Values | None,
     kv_cache_dtype: str,
     kv_cache_layout: str,
     logits_soft_cap: float,
@@ -279,7 +280,8 @@ def paged_attention_v1(
 ) -> Near:
     """:func:`attend` of each sequence of one query, whose keys are the first context_lens[i] of the pages that block_tables[i]
     names; it sees the last ``sliding_window`` of them where that is above 0. Sequence i is row i, or with cu_query_lens the row
-    cu_query_lens[i], if it has one query alone.
+    cu_query_lens[i], if it has one query alone. With alibi_slopes the score of key j of m gets slope * (j - m + 1): q has a
+    column more, of slopes, and k one of distances.
 
     query [s, hq, d], caches [nb, ps, hk, d], or [nb, hk, ps, d] where kv_cache_layout is HND.
     """
@@ -291,8 +293,21 @@ def paged_attention_v1(
         for place, span in enumerate(rows)
         if span[1] - span[0] == 1
     ]
+    if alibi_slopes is not None:
+        query, sequences = _biased(query, sequences, alibi_slopes / scale)
     how = Scores(scale, sliding_window - 1 if sliding_window > 0 else -1, 0, logits_soft_cap)
     return _joined(query, v.shape[-1], sequences, 1, how, None, kinds["out"])[0]
+
+
+def _biased(query: Values, sequences: list[_Part], slopes: Values) -> tuple[Values, list[_Part]]:
+    """Queries with a column of slopes, and keys with one of distances to the last key."""
+    column = np.broadcast_to(slopes[None, :, None], (*query.shape[:2], 1))
+    parts: list[_Part] = []
+    for first, end, keys, values in sequences:
+        far = np.arange(len(keys), dtype=float) - (len(keys) - 1)
+        far = np.broadcast_to(far[:, None, None], (*keys.shape[:2], 1))
+        parts.append((first, end, np.concatenate([keys, far], axis=-1), values))
+    return np.concatenate([query, column], axis=-1), parts
 
 
 def paged_attention_ragged(

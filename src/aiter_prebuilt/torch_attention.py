@@ -218,6 +218,7 @@ def paged_attention_v1(
     cu_query_lens: Any,
     context_lens: Any,
     max_context_len: int,
+    alibi_slopes: Any,
     kv_cache_dtype: str,
     kv_cache_layout: str,
     logits_soft_cap: float,
@@ -228,7 +229,7 @@ def paged_attention_v1(
     """Of ``aiter_prebuilt.paged_attention_v1``."""
     keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
     starts = None if same_shape(cu_query_lens, context_lens) else cu_query_lens
-    tensors = (query, keys, values, out, block_tables, starts, context_lens, k_scale, v_scale)
+    tensors = (query, keys, values, out, block_tables, starts, context_lens, alibi_slopes, k_scale, v_scale)
     left = sliding_window - 1 if sliding_window > 0 else -1
     how = (scale, max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, left)
     _OPS.paged_attention_v1.default(*tensors, *how)

@@ -3347,7 +3347,7 @@ def paged_attention_v1(
     sliding_window: int = 0,
 ) -> Any:
     """Traced ``aiter_prebuilt.paged_attention_v1``."""
-    refuse_paged_attention_v1(alibi_slopes, kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
+    refuse_paged_attention_v1(kv_cache_dtype, kv_cache_layout, fp8_out_scale, mtp)
     del workspace_buffer, partition_size
     return torch_calls.paged_attention_v1(
         out,
@@ -3359,6 +3359,7 @@ def paged_attention_v1(
         cu_query_lens,
         context_lens,
         max_context_len,
+        alibi_slopes,
         kv_cache_dtype,
         kv_cache_layout,
         logits_soft_cap,

@@ -264,6 +264,26 @@ def tables_of_pages(place: Place) -> None:
         near(out[rows], right, 0.02)
 
 
+def linear_biases(place: Place) -> None:
+    """``paged_attention_v1`` with a slope for each head."""
+    counts, page, heads = [70, 1, 33], 16, 6
+    q, k, v = place.normal(3, heads, 64), place.normal(9, page, 2, 64), place.normal(9, page, 2, 64)
+    slopes = place.normal(heads, kind=torch.float32)
+    table = torch.stack([torch.randperm(9, generator=place.draw)[:5] for _ in counts]).int()
+    one = torch.ones(1, device=place.device)
+    out = torch.full_like(q, torch.nan)
+    ap.paged_attention_v1(
+        out, None, q, k, v, 0.125, table.to(place.device), None, torch.tensor(counts, dtype=torch.int32, device=place.device),
+        70, slopes, "auto", "NHD", 0.0, one, one,
+    )  # fmt: skip
+    for number, count in enumerate(counts):
+        pages = table[number].long()
+        keys, values = (host(each)[pages].flatten(0, 1)[:count].repeat_interleave(3, 1) for each in (k, v))
+        scores = torch.einsum("hd,mhd->hm", host(q[number]), keys) * 0.125
+        scores += host(slopes)[:, None] * (torch.arange(count) - count + 1)
+        near(out[number], torch.einsum("hm,mhd->hd", scores.softmax(-1), values), 0.02)
+
+
 def probabilities(place: Place) -> None:
     """``flash_attn_func`` with the empty tensor that AITER returns without dropout."""
     q, k, v = (place.normal(2, 5, 4, 64) for _ in range(3))
@@ -527,6 +547,7 @@ def _calls() -> dict[str, Callable[[Place], None]]:
         "flash_attn_func": probabilities,
         "flash_attn_varlen_func": padded_sequences,
         "mha_batch_prefill_func": tables_of_pages,
+        "paged_attention_v1": linear_biases,
         "fused_experts_a8w8_tensor": experts_of_one_scale,
         "asm_moe_tkw1": weighted_first,
         "moe_sorting": sorting,

@@ -64,7 +64,8 @@ def paged_attention_v1(
         kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3". kv_cache_layout: "NHD" or "HND".
         k_scale, v_scale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
         sliding_window: above 0, a query sees so many keys, the last ones.
-        workspace_buffer, partition_size: any value; they are not used. alibi_slopes, fp8_out_scale, mtp: None, None and 1 only.
+        alibi_slopes: [hq] fp32: the score of key j of m gets slope * (j - m + 1), before the cap.
+        workspace_buffer, partition_size: any value; they are not used. fp8_out_scale, mtp: None and 1 only.
 
     Returns:
         out.
@@ -77,8 +78,8 @@ def paged_attention_v1(
     """
     del workspace_buffer, partition_size
     _planned(
-        query, key_cache, value_cache, out, block_tables, cu_query_lens, context_lens, k_scale, v_scale, scale,
-        max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, sliding_window, alibi_slopes, fp8_out_scale, mtp,
+        query, key_cache, value_cache, out, block_tables, cu_query_lens, context_lens, alibi_slopes, k_scale, v_scale, scale,
+        max_context_len, kv_cache_dtype, kv_cache_layout, logits_soft_cap, sliding_window, fp8_out_scale, mtp,
         _paged_attention_v1,
     )  # fmt: skip
     return out
@@ -86,8 +87,8 @@ def paged_attention_v1(
 
 def _run(*given: Any) -> None:
     """The arguments of ``_planned``."""
-    *tensors, scale, most, dtype, layout, cap, window, alibi_slopes, fp8_out_scale, mtp, called = given
-    refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    *tensors, scale, most, dtype, layout, cap, window, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_v1(dtype, layout, fp8_out_scale, mtp)
     if same_shape(*tensors[_STARTS : _STARTS + 2]):
         tensors[_STARTS] = None
     if layout == "HND":
@@ -96,8 +97,8 @@ def _run(*given: Any) -> None:
 
 
 def _plan(*given: Any) -> Plan | None:
-    *tensors, scale, most, dtype, layout, cap, window, alibi_slopes, fp8_out_scale, mtp, called = given
-    refuse_paged_attention_v1(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
+    *tensors, scale, most, dtype, layout, cap, window, fp8_out_scale, mtp, called = given
+    refuse_paged_attention_v1(dtype, layout, fp8_out_scale, mtp)
     if layout == "HND":
         return None
     left_out = _STARTS if same_shape(*tensors[_STARTS : _STARTS + 2]) else -1
@@ -105,7 +106,7 @@ def _plan(*given: Any) -> Plan | None:
     return plan_of((), ((called, (*places, scale, most, dtype, layout, cap, max(window, 0) - 1)),), None)
 
 
-_planned = remembered(_run, _plan, "ppppp" + "tt" + "pp" + "v" * 10)
+_planned = remembered(_run, _plan, "ppppp" + "tt" + "ppp" + "v" * 9)
 
 
 @traced

@@ -34,15 +34,9 @@ def refuse_paged_attention_ragged(
 
 
 def refuse_paged_attention_v1(
-    alibi_slopes: torch.Tensor | None,
-    kv_cache_dtype: str,
-    kv_cache_layout: str,
-    fp8_out_scale: torch.Tensor | None,
-    mtp: int,
+    kv_cache_dtype: str, kv_cache_layout: str, fp8_out_scale: torch.Tensor | None, mtp: int
 ) -> None:
     """Refuse the options of ``paged_attention_v1`` that no kernel covers."""
-    if alibi_slopes is not None:
-        raise refuse("paged_attention_v1", "alibi_slopes", alibi_slopes, "None")
     if kv_cache_dtype not in ("auto", "fp8", "fp8_e4m3"):
         raise refuse("paged_attention_v1", "kv_cache_dtype", kv_cache_dtype, '"auto" or "fp8" or "fp8_e4m3"')
     if kv_cache_layout not in ("NHD", "HND"):
