@@ -1,9 +1,9 @@
-"""The products of `moe_gemm.py` where the width between them, N of the first and K of the second, is a multiple of 8 and of no more.
+"""The products of `moe_gemm.py` where the width between them is a multiple of 8: N of the first, K of the second.
 
 Arguments, constexprs and grids are those of `moe_gemm.py`.
 
-guarantee   as there, but: in the first K is a multiple of 32, and N of 8, of 16 with shuffled; in the second N is a multiple of 32,
-            K of 8, and shuffled is 0
+guarantee   as there, but: in the first K is a multiple of 32, and N of 8, of 16 with shuffled; in the second N is a multiple of
+            32, K of 8, and shuffled is 0
 """
 
 import triton
