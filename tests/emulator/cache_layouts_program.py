@@ -138,7 +138,7 @@ def blocks_of_no_keys() -> None:
         "concat_and_cache_mla": (row, row[:, :64], cache(4, 0, 192), slots, "auto", ones),
         "indexer_k_quant_and_cache": (row, cache(4, 0, 132, kind=byte), slots, 128, "ue8m0"),
         "cp_gather_indexer_k_quant_cache": (
-            cache(4, 0, 132, kind=byte), cache(3, 128, kind=byte).view(FP8), cache(3, 4, kind=byte),
+            cache(4, 0, 132, kind=byte), cache(3, 128, kind=byte), cache(3, 4, kind=byte),
             torch.zeros(1, 1, dtype=torch.int32).cuda(), torch.tensor([0, 3], dtype=torch.int32).cuda(),
         ),
     }  # fmt: skip
