@@ -28,8 +28,8 @@ def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> 
     """``out = silu(input[..., :d]) * input[..., d:]``, computed in fp32.
 
     Args:
-        out: [..., d] bf16 or fp16, written; rows may be strided.
-        input: [..., 2 * d] bf16 or fp16, rows may be strided.
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
         limit: above 0 the gate is cut at ``limit`` and the other half at ``+-limit``; 0 is off.
 
     Raises:
@@ -46,8 +46,8 @@ def gelu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """``out = gelu(input[..., :d]) * input[..., d:]`` with the exact (erf) GELU, computed in fp32.
 
     Args:
-        out: [..., d] bf16 or fp16, written; rows may be strided.
-        input: [..., 2 * d] bf16 or fp16, rows may be strided.
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -63,8 +63,8 @@ def gelu_tanh_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """``out = gelu_tanh(input[..., :d]) * input[..., d:]``, computed in fp32.
 
     Args:
-        out: [..., d] bf16 or fp16, written; rows may be strided.
-        input: [..., 2 * d] bf16 or fp16, rows may be strided.
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -80,8 +80,8 @@ def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
     """gpt-oss' SwiGLU, computed in fp32: gate cut at 7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
 
     Args:
-        out: [..., d] bf16 or fp16, written; rows may be strided.
-        input: [..., 2 * d] bf16 or fp16, rows may be strided.
+        out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
+        input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
