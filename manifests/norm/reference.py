@@ -30,8 +30,24 @@ def _norm(x: Values, weight: Values, epsilon: float) -> Near:
     return near(x * scale * weight, relative=2.0**-19, absolute=_LOST)
 
 
-def rms_norm(input: Values, weight: Values, epsilon: float) -> Near:
+def _rounded_norm(x: Values, weight: Values, epsilon: float, kind: str) -> Near:
+    """As :func:`_norm`, of what is rounded to ``kind`` before the weight multiplies it.
+
+    Where a kernel's error crosses a tie, the other neighbour is right, too.
+    """
+    normalised = _norm(x, np.ones_like(weight), epsilon)
+    middle = rounded(normalised.values, kind)
+    below, above = (rounded(normalised.values + sign * normalised.error, kind) for sign in (-1, 1))
+    far = np.nan_to_num(np.maximum(above - middle, middle - below) * np.abs(weight), posinf=0.0)
+    return near(middle * weight, relative=2.0**-22, absolute=far + _LOST)
+
+
+def rms_norm(
+    input: Values, weight: Values, epsilon: float, use_model_sensitive_rmsnorm: int, kinds: Mapping[str, str]
+) -> Near:
     """input / sqrt(mean(input^2) + epsilon) * weight, over the last dim."""
+    if use_model_sensitive_rmsnorm:
+        return _rounded_norm(input, weight, epsilon, kinds["input"])
     return _norm(input, weight, epsilon)
 
 
@@ -46,6 +62,7 @@ def rmsnorm2d_fwd_with_add(
     weight: Values,
     epsilon: float,
     gemma_norm: bool,
+    use_model_sensitive_rmsnorm: int,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
     """residual_out = input + residual_in, rounded to its type; out is the norm of that sum (``gemma_norm``: times weight + 1).
@@ -54,7 +71,10 @@ def rmsnorm2d_fwd_with_add(
     """
     total = input + residual_in
     seen = rounded(total, kinds["residual_out"])
-    return _norm(seen, weight + 1 if gemma_norm else weight, epsilon), near(total)
+    by = weight + 1 if gemma_norm else weight
+    if use_model_sensitive_rmsnorm:
+        return _rounded_norm(seen, by, epsilon, kinds["residual_out"]), near(total)
+    return _norm(seen, by, epsilon), near(total)
 
 
 def rms_norm_cu(input: Values, weight: Values, epsilon: float) -> Near:

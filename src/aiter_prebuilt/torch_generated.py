@@ -3674,9 +3674,9 @@ def reshape_and_cache_flash(
 
 def rms_norm(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0) -> Any:
     """Traced ``aiter_prebuilt.rms_norm``."""
-    if use_model_sensitive_rmsnorm:
-        raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    return _OPS.rms_norm.default(input, weight, epsilon)
+    if use_model_sensitive_rmsnorm not in (0, 1):
+        raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1")
+    return _OPS.rms_norm.default(input, weight, epsilon, use_model_sensitive_rmsnorm)
 
 
 def rmsnorm2d_fwd(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0) -> Any:
@@ -3697,11 +3697,13 @@ def rmsnorm2d_fwd_with_add(
     use_model_sensitive_rmsnorm: int = 0,
 ) -> None:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd_with_add``."""
-    if use_model_sensitive_rmsnorm:
+    if use_model_sensitive_rmsnorm not in (0, 1):
         raise refuse(
-            "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+            "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1"
         )
-    _OPS.rmsnorm2d_fwd_with_add.default(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
+    _OPS.rmsnorm2d_fwd_with_add.default(
+        out, input, residual_in, residual_out, weight, epsilon, gemma_norm, use_model_sensitive_rmsnorm
+    )
 
 
 def rmsnorm2d_fwd_with_add_dynamicquant(

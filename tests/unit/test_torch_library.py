@@ -62,10 +62,12 @@ def test_a_file_that_cannot_be_read_says_so(monkeypatch: pytest.MonkeyPatch, tmp
 
 def test_schemas_mark_what_is_written() -> None:
     schemas = {name: signature.schema() for name, signature in signatures.load().items()}
-    assert schemas["rms_norm"] == "rms_norm(Tensor input, Tensor weight, float epsilon) -> Tensor"
+    assert schemas["rms_norm"] == (
+        "rms_norm(Tensor input, Tensor weight, float epsilon, int use_model_sensitive_rmsnorm=0) -> Tensor"
+    )
     assert schemas["rmsnorm2d_fwd_with_add"] == (
         "rmsnorm2d_fwd_with_add(Tensor(a0!) out, Tensor input, Tensor residual_in, Tensor(a3!) residual_out, Tensor weight, "
-        "float epsilon, bool gemma_norm=False) -> ()"
+        "float epsilon, bool gemma_norm=False, int use_model_sensitive_rmsnorm=0) -> ()"
     )
     assert schemas["reshape_and_cache"] == (
         "reshape_and_cache(Tensor key, Tensor value, Tensor(a2!) key_cache, Tensor(a3!) value_cache, Tensor slot_mapping, "

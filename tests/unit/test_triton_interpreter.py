@@ -152,33 +152,43 @@ def alone(*values: torch.Tensor) -> tuple[torch.Tensor, ...]:
 
 @child_only
 @BOTH
+@pytest.mark.parametrize("sensitive", [0, 1])
 @pytest.mark.parametrize(
     ("m", "n", "rows", "block"), [(1, 1, 1, 16), (5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)]
 )
 @EPSILON
 def test_rms_norm(
-    dtype: torch.dtype, m: int, n: int, rows: int, block: int, epsilon: float, size: float
+    dtype: torch.dtype, sensitive: int, m: int, n: int, rows: int, block: int, epsilon: float, size: float
 ) -> None:
     kernels = load("csrc/kernels/triton/norm.py")
     torch.manual_seed(m + n)
     (weight,) = alone(torch.randn(n).to(dtype))
     x, out = strided(m, n, dtype).mul_(size), Poisoned(m, n, dtype)
-    args = (out.view, x, weight, m, n, out.view.stride(0), x.stride(0), epsilon)
+    args = (out.view, x, weight, m, n, out.view.stride(0), x.stride(0), sensitive, epsilon)
     if rows:
         kernels.rms_norm_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
     else:
         kernels.rms_norm_loop_kernel[(m,)](*args, BLOCK=block, EVEN=0)
-    assert not misses("rms_norm", {"out": out.view}, input=x, weight=weight, epsilon=epsilon)
+    given = {"input": x, "weight": weight, "epsilon": epsilon, "use_model_sensitive_rmsnorm": sensitive}
+    assert not misses("rms_norm", {"out": out.view}, **given)
     out.check()
 
 
 @child_only
 @BOTH
-@pytest.mark.parametrize("gemma", [0, 1])
+@pytest.mark.parametrize(("gemma", "sensitive"), [(0, 0), (1, 0), (0, 1), (1, 1)])
 @pytest.mark.parametrize(("m", "n", "rows", "block"), [(5, 33, 4, 64), (3, 130, 1, 256), (4, 515, 0, 128)])
 @EPSILON
 def test_rmsnorm_add(
-    dtype: torch.dtype, gemma: int, m: int, n: int, rows: int, block: int, epsilon: float, size: float
+    dtype: torch.dtype,
+    gemma: int,
+    sensitive: int,
+    m: int,
+    n: int,
+    rows: int,
+    block: int,
+    epsilon: float,
+    size: float,
 ) -> None:
     kernels = load("csrc/kernels/triton/norm.py")
     torch.manual_seed(m + n)
@@ -186,7 +196,7 @@ def test_rmsnorm_add(
     (weight,) = alone(torch.randn(n).to(dtype))
     out, kept = Poisoned(m, n, dtype), Poisoned(m, n, dtype, 7)
     strides = (out.view.stride(0), x.stride(0), residual.stride(0), kept.view.stride(0))
-    args = (out.view, x, residual, kept.view, weight, m, n, *strides, gemma, epsilon)
+    args = (out.view, x, residual, kept.view, weight, m, n, *strides, gemma, sensitive, epsilon)
     if rows:
         kernels.rmsnorm_add_kernel[(-(-m // rows),)](*args, ROWS=rows, BLOCK=block, EVEN=0)
     else:
@@ -198,6 +208,7 @@ def test_rmsnorm_add(
         "weight": weight,
         "epsilon": epsilon,
         "gemma_norm": bool(gemma),
+        "use_model_sensitive_rmsnorm": sensitive,
     }
     assert not misses("rmsnorm2d_fwd_with_add", found, **given)
     out.check()

@@ -20,7 +20,7 @@ _layernorm2d_fwd = operator("layernorm2d_fwd")
 _rms_norm_cu = operator("rms_norm_cu")
 _fused_add_rms_norm_cu = operator("fused_add_rms_norm_cu")
 
-_new_rms_norm = new_results("rms_norm", like, "tpvv", (0,), (0, 1, -1, 2), 1)
+_new_rms_norm = new_results("rms_norm", like, "tpvvv", (0,), (0, 1, -1, 2, 3), 1)
 
 _new_rmsnorm2d_fwd = new_results("rmsnorm2d_fwd", like, "tpvv", (0,), (0, 1, -1, 2), 1)
 
@@ -37,7 +37,8 @@ def rms_norm(
         input: [..., N] bf16 or fp16 or fp32, rows may be strided.
         weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
+            has it; only 0 and 1 are covered.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16 or fp32.
@@ -49,12 +50,12 @@ def rms_norm(
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization; AITER ``rms_norm``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
-            raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+        if use_model_sensitive_rmsnorm not in (0, 1):
+            raise refuse("rms_norm", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1")
     except Exception as error:
         blame(rms_norm, error, locals())
         raise
-    made: torch.Tensor = _new_rms_norm(input, weight, epsilon, _rms_norm)
+    made: torch.Tensor = _new_rms_norm(input, weight, epsilon, use_model_sensitive_rmsnorm, _rms_norm)
     return made
 
 
@@ -68,7 +69,8 @@ def rmsnorm2d_fwd(
         input: [..., N] bf16 or fp16 or fp32, rows may be strided.
         weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
+            has it; only 0 is covered.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16 or fp32.
@@ -110,7 +112,8 @@ def rmsnorm2d_fwd_with_add(
         weight: [N] bf16 or fp16 or fp32.
         epsilon: added to the mean square.
         gemma_norm: multiply by ``weight + 1``.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
+            has it; only 0 and 1 are covered.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
@@ -119,14 +122,16 @@ def rmsnorm2d_fwd_with_add(
     Source: AITER ``rmsnorm2d_fwd_with_add``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
+        if use_model_sensitive_rmsnorm not in (0, 1):
             raise refuse(
-                "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0"
+                "rmsnorm2d_fwd_with_add", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1"
             )
     except Exception as error:
         blame(rmsnorm2d_fwd_with_add, error, locals())
         raise
-    _rmsnorm2d_fwd_with_add(out, input, residual_in, residual_out, weight, epsilon, gemma_norm)
+    _rmsnorm2d_fwd_with_add(
+        out, input, residual_in, residual_out, weight, epsilon, gemma_norm, use_model_sensitive_rmsnorm
+    )
 
 
 @traced
