@@ -141,7 +141,7 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
 
 bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error) {
   const bool about = error.kind == ErrorKind::ArgumentShape || error.kind == ErrorKind::ArgumentStride ||
-                     error.kind == ErrorKind::Unsupported;
+                     error.kind == ErrorKind::ArgumentDType || error.kind == ErrorKind::Unsupported;
   if (!restated_ || !about) return false;
   const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
   const py::Ref answer(given ? PyObject_CallObject(restated_.get(), given.get()) : nullptr);

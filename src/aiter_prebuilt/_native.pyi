@@ -170,7 +170,7 @@ class Operator:
         restated: Callable[..., tuple[tuple[Any, ...], Callable[[], None] | None] | None] = ...,
         /,
     ) -> Operator:
-        """``restated`` gets the arguments of a call that was refused for shapes, strides or a gradient: those to call with
+        """``restated`` gets the arguments of a call that was refused for shapes, strides, types or a gradient: those to call with
         instead, and what to call after that, or None.
         """
     @property

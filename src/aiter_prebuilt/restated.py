@@ -11,6 +11,15 @@ from typing import Any
 
 from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
 
+#: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
+_SLOTS = "slot_mapping"
+
+#: Results of which the first rows are written, as many as the tensor behind them has: AITER's buffers are of the largest batch.
+_FIRST_ROWS = {
+    "topk_softmax": (("topk_weights", "topk_indices", "token_expert_indices"), "gating_output"),
+    "topk_sigmoid": (("topk_weights", "topk_indices"), "gating_output"),
+}
+
 #: Arguments to call with instead, and what to call after that.
 Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
 
@@ -19,7 +28,8 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     """The call of operator ``name`` with tensors that its kernels walk; None if there is no other way to say it.
 
     Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
-    copied, and what was written is copied back. A scale a row may lack its last dim.
+    copied, and what was written is copied back. A scale a row may lack its last dim. Results of routing may have more rows.
+    Slots of 32 bits are widened.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None:
@@ -34,11 +44,34 @@ def restated(name: str, *arguments: Any) -> Restated | None:
         for place, each in enumerate(given[: len(specs)]):
             if isinstance(each, torch.Tensor) and each.requires_grad:
                 given[place] = each.detach()
+    _slots(torch, specs, given)
+    _first_rows(torch, name, specs, given)
     _columns(torch, specs, given)
     back = _rows(torch, specs, given)
     if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
         return None
     return tuple(given), (lambda: _copy_back(torch, back)) if back else None
+
+
+def _slots(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
+    """Widen slots of 32 bits where the kernels read 64."""
+    for place, spec in enumerate(specs):
+        each = given[place]
+        if spec.name == _SLOTS and spec.type == "i64" and isinstance(each, torch.Tensor):
+            given[place] = each.long() if each.dtype == torch.int32 else each
+
+
+def _first_rows(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> None:
+    """Narrow results of more rows than a call has to the rows that it writes."""
+    names, counted = _FIRST_ROWS.get(name, ((), ""))
+    places = {spec.name: place for place, spec in enumerate(specs)}
+    for each in names:
+        place, whole = places[each], given[places[counted]]
+        buffer = given[place]
+        if not (isinstance(buffer, torch.Tensor) and isinstance(whole, torch.Tensor)):
+            continue
+        if buffer.dim() == whole.dim() == 2 and buffer.shape[0] > whole.shape[0]:
+            given[place] = buffer[: whole.shape[0]]
 
 
 def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:

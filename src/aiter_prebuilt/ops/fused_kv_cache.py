@@ -50,8 +50,8 @@ def fused_qk_rope_reshape_and_cache(
         key_cache: with flash_layout [blocks, block_size, hk, d], else [blocks, hk, d / x, block_size, x]; of the type of q, or
             the target's fp8. value_cache: with flash_layout as keys, else [blocks, hk, d, block_size] or [blocks, hk,
             block_size / x, d, x]. Both may be strided.
-        slot_mapping: [slots] int64, block * block_size + offset, at least one for each token. Of a token whose slot is not in
-            the cache queries and keys are turned alone. Slots behind the tokens are not read.
+        slot_mapping: [slots] int64 or int32, block * block_size + offset, at least one for each token. Of a token whose slot is
+            not in the cache queries and keys are turned alone. Slots behind the tokens are not read.
         pos: int64, one for each token or more, cut to the rows of cos once offs, int64, was added.
         cos, sin: [positions, d / 2], or [positions, d], which has an angle for each element of a head; dims of 1 may lie between.
         k_scale, v_scale: fp32, one number by which keys and values are divided on their way into the cache, of 16 bits, too; fp8
@@ -116,7 +116,7 @@ def fused_qk_rope_cat_and_cache_mla(
             a row for each token or more; keys of rows behind the tokens are not turned. The last dim of each must be contiguous.
         kv_cache: [slots, hk, r + e], of the type of q_nope, or the target's fp8. With shuffled_kv_cache [blocks, hk, block_size,
             r + e] in tiles of 16 keys and 16 bytes, all r columns of a block and then all e; all three are multiples of 16.
-        slot_mapping: int64, at most one for each row of keys; a slot that is not in the cache is skipped.
+        slot_mapping: int64 or int32, at most one for each row of keys; a slot that is not in the cache is skipped.
         pos: int64, one for each token or more, cut to the rows of cos.
         cos, sin: [positions, e / 2], or [positions, e], which has an angle for each element; dims of 1 may lie between.
         k_scale: fp32, one number by which keys are divided on their way into the cache, of 16 bits, too; fp8 saturates. It is

@@ -61,7 +61,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
             qkv, or the target's fp8. Blocks, tokens and heads may lie apart. With use_shuffle_layout [blocks, num_heads_k,
             head_size / x, block_size, x], strided, or memory of that order in another shape whose blocks may lie apart.
         v_cache: as k_cache with num_heads_v; with use_shuffle_layout [blocks, num_heads_v, block_size / x, head_size, x].
-        slot_mapping: int64, block * block_size + offset; a slot that is not in the cache is skipped.
+        slot_mapping: int64 or int32, block * block_size + offset; a slot that is not in the cache is skipped.
         per_tensor_k_scale, per_tensor_v_scale: numbers, or tensors with one: stored = value / scale, saturating; a cache of 16
             bits does not use them.
         k_out, v_out: [num_tokens, heads, head_size], written with what is stored, of the type of the cache; or None. Of one of 16

@@ -45,7 +45,7 @@ def fused_qk_rope_concat_and_cache_mla(
         kv_cache: [blocks, block_size, r + e], or [blocks, block_size, key heads, r + e], written; of the type of q_nope, or the
             target's fp8. Its rows must lie evenly.
         q_out: [rows, heads, r + e], written; of the type of q_nope, or fp8 where the cache is.
-        slot_mapping: [tokens] int64, block * block_size + offset; a token whose slot is not in the cache is skipped.
+        slot_mapping: [tokens] int64 or int32, block * block_size + offset; a token whose slot is not in the cache is skipped.
         k_scale: one fp32 number, which a cache of 16 bits does not read; stored = value / scale, saturating.
         q_scale: the same for q_out.
         positions: int64, at least one for each token, cut to the rows of cos_cache.
