@@ -194,7 +194,7 @@ def act_mul_and_mxfp4_quant(
     if activation == "silu":
         made = silu_and_mul(x, 0.0, kinds)
     else:
-        made = gelu_and_mul(x) if activation == "gelu" else _gelu_tanh(x)
+        made = gelu_and_mul(x) if activation == "gelu" else _gelu_tanh_and_mul(x)
     pairs, *found = _mxfp4(made, 32, False)
     cells = (sizes["scale_rows"], sizes["scale_columns"])
     if shuffle and x.size:
@@ -216,7 +216,7 @@ def gelu_and_mul(input: Values) -> Near:
     return near(0.5 * gate * upper * up, relative=4 * _ROUNDING, absolute=2.0**-23 * product + _LOST)
 
 
-def _gelu_tanh(input: Values) -> Near:
+def _gelu_tanh_and_mul(input: Values) -> Near:
     """GELU by tanh: gate * (1 + tanh(sqrt(2 / pi) * (gate + 0.044715 * gate^3))) / 2 * up.
 
     (1 + tanh(y)) / 2 is sigmoid(2 * y).
@@ -227,8 +227,8 @@ def _gelu_tanh(input: Values) -> Near:
 
 
 def gelu_tanh_and_mul(input: Values) -> Near:
-    """:func:`_gelu_tanh`. Five roundings make the sigmoid's argument, which only a result in fp32 shows."""
-    made, gate = _gelu_tanh(input), _halves(input)[0]
+    """:func:`_gelu_tanh_and_mul`. Five roundings make the sigmoid's argument, which only a result in fp32 shows."""
+    made, gate = _gelu_tanh_and_mul(input), _halves(input)[0]
     slope = 2 * math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
     tail = np.where(np.isfinite(slope), np.abs(slope), 0.0) * _sigmoid(-slope)
     size = np.where(np.isfinite(made.values), np.abs(made.values), 0.0)

@@ -3,10 +3,10 @@
     out[m, n] = round(h[m, n] * rstd[m] * (weight[n] + gemma_norm))
     rstd[m]   = 1 / sqrt(sum_n h[m, n]^2 / N + eps)
 
-`h` is the input, or `residual_out = round(input + residual_in)` in the add form: the norm reads the
-rounded value, as AITER does.  T is bf16, fp16 or fp32; sums and products are fp32, and the output is
-rounded once.  With `sensitive` h * rstd is rounded to T before the weight multiplies it, as T5 has it.  Rows are any length N >= 1.  Strides are row strides in elements; the last dimension
-is contiguous.  All address arithmetic that involves a row is 64-bit.
+`h` is the input, or `residual_out = round(input + residual_in)` in the add form: the norm reads the rounded value, as AITER does.
+T is bf16, fp16 or fp32; sums and products are fp32, and the output is rounded once.  With `sensitive` h * rstd is rounded to T
+before the weight multiplies it, as T5 has it.  Rows are any length N >= 1.  Strides are row strides in elements; the last
+dimension is contiguous.  All address arithmetic that involves a row is 64-bit.
 
 `rms_norm_kernel` arguments, in order
     0 out *T [M, N] | 1 input *T [M, N] | 2 weight *T [N] | 3 M i32 | 4 N i32
@@ -38,7 +38,7 @@ import triton.language as tl
 
 @triton.jit
 def scaled(h, rstd, sensitive, T: tl.constexpr):
-    """h * rstd, rounded to T where `sensitive` says so."""
+    """Scale h by rstd, rounded to T where `sensitive` says so."""
     n = h * rstd
     return tl.where(sensitive != 0, n.to(T).to(tl.float32), n)
 
