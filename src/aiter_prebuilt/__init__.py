@@ -261,7 +261,7 @@ def __getattr__(name: str) -> Any:
             function = function if hasattr(function, "__wrapped__") else guarded(function)
             setattr(module, name, function)  # one object under both names: pickle looks it up by its module
         if isinstance(function, FunctionType):
-            import_module("aiter_prebuilt.ops._traced").compiled_as_traced(function)
+            import_module("aiter_prebuilt.ops._compiled").compiled_as_traced(function)
     globals()[name] = function
     return function
 
