@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from functools import cache, lru_cache, partial
 from os import environ
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from aiter_prebuilt import device, locate, native, user_tables
-from aiter_prebuilt.errors import NoOperatorError
+from aiter_prebuilt.errors import CHECK, NoOperatorError
 from aiter_prebuilt.forks import importing
 
 if TYPE_CHECKING:
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
     from aiter_prebuilt._native import Bundle, Operator
     from aiter_prebuilt.restated import Restated
-
-#: Asks for checks of values (``value_checks.py``). Read when an operator is made: a later change has no effect.
-CHECK: Final = "AITER_PREBUILT_CHECK"
 
 
 @cache

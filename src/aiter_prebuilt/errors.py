@@ -110,6 +110,10 @@ class ArgumentDeviceError(ArgumentError):
     """Tensors on the CPU, on different devices, or without memory (meta and fake tensors)."""
 
 
+#: Asks for checks of values (``value_checks.py``). Read when an operator is made: a later change has no effect.
+CHECK: Final = "AITER_PREBUILT_CHECK"
+
+
 class ArgumentValueError(ArgumentError):
     """A value on the device that the operator's contract does not allow; ``AITER_PREBUILT_CHECK=1`` looked for it."""
 

@@ -26,7 +26,7 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.ops import _mla, _moe
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._common import WITHOUT_ASSEMBLY, codes, refuse, scale_of, splits, window_of
-from aiter_prebuilt.ops.attention_asm import most_queries
+from aiter_prebuilt.ops._sequence_lists import most_queries
 from aiter_prebuilt.torch_library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)

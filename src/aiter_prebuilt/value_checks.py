@@ -12,8 +12,7 @@ from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.dispatch import CHECK
-from aiter_prebuilt.errors import ArgumentValueError, UnsupportedError
+from aiter_prebuilt.errors import CHECK, ArgumentValueError, UnsupportedError
 from aiter_prebuilt.value_contracts import CONTRACTS, UnknownSizeError
 
 if TYPE_CHECKING:
@@ -36,9 +35,7 @@ def enabled() -> bool:
     """
     value = os.environ.get(CHECK, "").strip()
     if value not in ("", "0", "1"):
-        raise UnsupportedError(
-            f"{CHECK}={value}", "it is neither 0 nor 1", f"set {CHECK}=1, or unset it"
-        )
+        raise UnsupportedError(f"{CHECK}={value}", "it is neither 0 nor 1", f"set {CHECK}=1, or unset it")
     return value == "1"
 
 

@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from aiter_prebuilt import dispatch, value_checks  # noqa: E402
+from aiter_prebuilt import dispatch, errors, value_checks  # noqa: E402
 from aiter_prebuilt.errors import ArgumentError, ArgumentValueError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.signatures import load  # noqa: E402
 from aiter_prebuilt.value_contracts import CONTRACTS, UnknownSizeError  # noqa: E402
@@ -191,10 +191,10 @@ def test_refuses_what_the_contract_does_not_allow(
 
 def test_an_operator_is_the_native_one_unless_the_variable_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     native = pytest.importorskip("aiter_prebuilt._native")
-    monkeypatch.delenv(dispatch.CHECK, raising=False)
+    monkeypatch.delenv(errors.CHECK, raising=False)
     make: Any = dispatch.operator.__wrapped__
     assert type(make("fused_experts")) is native.Operator
-    monkeypatch.setenv(dispatch.CHECK, "1")
+    monkeypatch.setenv(errors.CHECK, "1")
     assert type(make("fused_experts")) is value_checks.Checked
     assert type(make("silu_and_mul")) is native.Operator
 
@@ -221,12 +221,12 @@ def test_a_size_that_no_tensor_has_is_no_error() -> None:
 
 @pytest.mark.parametrize(("value", "on"), [("", False), ("0", False), ("1", True), (" 1 ", True)])
 def test_the_variable_says_whether(value: str, on: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(dispatch.CHECK, value)
+    monkeypatch.setenv(errors.CHECK, value)
     assert value_checks.enabled() is on
 
 
 def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(dispatch.CHECK, "yes")
+    monkeypatch.setenv(errors.CHECK, "yes")
     with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: it is neither 0 nor 1"):
         value_checks.enabled()
 

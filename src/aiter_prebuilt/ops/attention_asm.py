@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, refuse, scale_of
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
+from aiter_prebuilt.ops._sequence_lists import most_queries
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_asm import (
     refuse_fmha_v3_fwd,
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 _fmha_v3_fwd = operator("fmha_v3_fwd")
 _fmha_v3_varlen_fwd = operator("fmha_v3_varlen_fwd")
 _pa_fwd_asm = operator("pa_fwd_asm")
-#: The most queries of a sequence that AITER's objects of ``pa_fwd_asm`` take.
-_QUERIES: Final = 4
 
 
 @traced
@@ -219,16 +218,3 @@ def pa_fwd_asm(
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
     _pa_fwd_asm(*tensors, block_tables_stride0, queries, high_precision, kernelName)
     return result
-
-
-def most_queries(max_qlen: Any, qo_indptr: Any) -> Any:
-    """Return the most queries of a sequence of ``pa_fwd_asm``: one without a list of where they start, whatever is said.
-
-    Raises:
-        UnsupportedError: there is a list, and AITER has no object for so many.
-    """
-    if not isinstance(max_qlen, int):
-        return max_qlen  # the native call refuses it
-    if max_qlen < 1 or (qo_indptr is not None and max_qlen > _QUERIES):
-        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, f"1 to {_QUERIES}, or without qo_indptr 1 and more")
-    return 1 if qo_indptr is None else max_qlen

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import number, refuse, traced_outputs
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
+from aiter_prebuilt.ops._quant_shapes import rows_of, whole_groups
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_tensor_quant,
@@ -258,8 +258,8 @@ def _with_powers(
     """MXFP4 (``kind`` None) or MXFP8."""
     import torch
 
-    rows, columns = _rows_of(function, x)
-    groups = _whole(function, columns, _MX)
+    rows, columns = rows_of(function, x)
+    groups = whole_groups(function, columns, _MX)
     codes = torch.empty(
         (rows, columns // 2 if kind is None else columns), dtype=kind or torch.uint8, device=x.device
     )
@@ -333,8 +333,8 @@ def dynamic_mxfp4_quant(
     function = "dynamic_mxfp4_quant"
     if scaling_mode != "even":
         raise refuse(function, "scaling_mode", scaling_mode, '"even"')
-    rows, columns = _rows_of(function, x)
-    groups = _whole(function, columns, _MX)
+    rows, columns = rows_of(function, x)
+    groups = whole_groups(function, columns, _MX)
     codes = torch.empty((rows, columns // 2), dtype=torch.uint8, device=x.device)
     shape = (-(-rows // _ROWS) * _ROWS, -(-groups // _COLUMNS) * _COLUMNS) if shuffle else (rows, groups)
     made = torch.empty(shape, dtype=torch.uint8, device=x.device)
@@ -347,7 +347,7 @@ def dynamic_mxfp4_quant(
 def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype | None) -> tuple[torch.Tensor, torch.Tensor]:
     import torch
 
-    groups = _whole("per_group_quant_hip", x.shape[-1], size)
+    groups = whole_groups("per_group_quant_hip", x.shape[-1], size)
     codes = torch.empty(x.shape, dtype=kind or torch.int8, device=x.device)
     return codes, torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
 
@@ -365,23 +365,6 @@ def _fp32_scales(function: str, kind: object) -> None:
 
     if kind != torch.float32:
         raise refuse(function, "scale_type", kind, "torch.float32")
-
-
-def _rows_of(function: str, x: torch.Tensor) -> tuple[int, int]:
-    if len(x.shape) != 2:
-        raise ArgumentShapeError(
-            function, f"x has {len(x.shape)} dims, {list(x.shape)}", "Pass rows: x.reshape(-1, x.shape[-1])"
-        )
-    rows, columns = x.shape
-    return rows, columns
-
-
-def _whole(function: str, columns: int, size: int) -> int:
-    if columns % size:
-        raise ArgumentShapeError(
-            function, f"x has {columns} columns, which is not a multiple of {size}", "Pad its rows"
-        )
-    return columns // size
 
 
 def _as_it_is(x: torch.Tensor, *_others: Any, **_options: Any) -> tuple[torch.Tensor, None]:

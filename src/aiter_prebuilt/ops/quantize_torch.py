@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._quant_shapes import whole_groups
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.quantize import OLDER, UP, _as_it_is, _function_of
 from aiter_prebuilt.ops.shuffle_scales import e8m0_shuffle
@@ -124,8 +125,7 @@ def per_1x32_f4_quant(
         return codes.view(torch.uint8).T.contiguous().view(codes.dtype), scales.view(
             torch.uint8
         ).T.contiguous().view(scales.dtype)
-    if x.shape[-1] % 32:
-        raise _not_whole("per_1x32_f4_quant", x, 32)
+    whole_groups("per_1x32_f4_quant", x.shape[-1], 32)
     groups = x.to(torch.float32).unflatten(-1, (-1, 32))
     made = _powers(groups.abs().amax(-1), number(round_mode))
     packed = _pairs(groups, made)
@@ -173,16 +173,9 @@ def _pairs(groups: torch.Tensor, made: torch.Tensor) -> torch.Tensor:
 def _per_1x128(
     x: torch.Tensor, scale: torch.Tensor | None = None, quant_dtype: torch.dtype | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    if x.shape[-1] % 128:
-        raise _not_whole("get_torch_quant", x, 128)
+    whole_groups("get_torch_quant", x.shape[-1], 128)
     codes, scales = pertoken_quant(x.unflatten(-1, (-1, 128)), scale, quant_dtype=quant_dtype)
     return codes.flatten(-2), scales.squeeze(-1)
-
-
-def _not_whole(function: str, x: torch.Tensor, size: int) -> ArgumentShapeError:
-    return ArgumentShapeError(
-        function, f"x has {x.shape[-1]} columns, which is not a multiple of {size}", "Pad its rows"
-    )
 
 
 def _largest(kind: torch.dtype) -> float:
