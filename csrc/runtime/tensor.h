@@ -75,7 +75,7 @@ inline constexpr std::int32_t kUntouched = -1;
 // What an exporter is given to fill in. One that says it succeeded and fills in nothing is seen by it, and no other tensor's
 // memory is taken for this one's.
 inline DLTensor untouched_tensor() {
-  DLTensor tensor = {};
+  DLTensor tensor = {.device = {kDLCPU, 0}};
   tensor.ndim = kUntouched;
   return tensor;
 }

@@ -7,9 +7,9 @@ namespace apb {
 namespace {
 
 bool malformed(Error& error) {
-  PyErr_SetString(
-      PyExc_TypeError,
-      "tuned tables are a tuple of (((name, place), ...), ((origin, cus, values, kernel, variant, types), ...), modelled)");
+  PyErr_SetString(PyExc_TypeError,
+                  "tuned tables are a tuple of (((name, place), ...), ((origin, cus, values, kernel, variant, types), "
+                  "...), modelled)");
   return error.set(ErrorKind::Raised, "", "", "");
 }
 
