@@ -251,7 +251,7 @@ def test_a_fault_of_the_device_is_said_and_ends_only_its_own_call() -> None:
 
 def test_refusals_of_the_function_are_said() -> None:
     wrong = {
-        "UnsupportedError: ": calls.other(calls.rms_norm(), use_model_sensitive_rmsnorm=1),
+        "UnsupportedError: ": calls.other(calls.rms_norm(), use_model_sensitive_rmsnorm=2),
         "TypeError: ": calls.other(calls.rms_norm(), surprise=1),
         "ArgumentShapeError: ": calls.other(
             calls.rms_norm(), weight=Array("bf16", (39,), (1,), 0, bytes(78))
