@@ -43,7 +43,8 @@ def test_a_copy_has_every_part_of_its_model(root: Path) -> None:
     assert (toy.python, toy.arguments, toy.kernels) == (model.python, model.arguments, model.kernels)
     assert "def toy_and_mul(input: Values)" in (root / "manifests/activation/reference.py").read_text()
     assert (
-        '[toy_and_mul]\ndefault = "input~normal:4 X=T"' in (root / "manifests/activation/cases.toml").read_text()
+        '[toy_and_mul]\ndefault = "input~normal:4 X=T"'
+        in (root / "manifests/activation/cases.toml").read_text()
     )
 
 
