@@ -30,11 +30,6 @@ def mapped() -> tuple[str, ...]:
     return tuple(dict.fromkeys(path.removesuffix(" (deleted)") for path in named))
 
 
-def installed() -> str | None:
-    """Return the path of the HIP runtime in torch's package or in TheRock's; None where neither has one."""
-    return next(iter(candidates()), None)
-
-
 def candidates() -> tuple[str, ...]:
     """Return the HIP runtimes that pip installed, torch's first."""
     found: list[str] = []

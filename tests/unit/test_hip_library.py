@@ -53,7 +53,7 @@ def test_leaves_the_choice_where_one_is_loaded_or_named(site: Path, monkeypatch:
 
 
 def test_without_such_a_package_there_is_none(site: Path) -> None:
-    assert hip_library.installed() is None and hip_library.to_open() == ()
+    assert hip_library.candidates() == () == hip_library.to_open()
 
 
 def test_importing_the_package_looks_for_nothing() -> None:

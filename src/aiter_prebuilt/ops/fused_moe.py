@@ -97,7 +97,8 @@ def fused_moe(
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
         w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
-            But for MXFP4 EI may be an odd multiple of 16, with w2 as its shape says: ``shuffle_weight`` takes no such w2.
+            But for MXFP4 EI may be an odd multiple of 16, without quantisation of 8, with w2 as its shape says (of 8: w1, too):
+            ``shuffle_weight`` takes no such weight.
             Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
             its attribute ``is_shuffled`` says so, else as usual.
             Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 32, in that layout where either says so, or gate_mode
