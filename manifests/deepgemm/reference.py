@@ -45,6 +45,20 @@ def deepgemm(
     return near(kept, absolute=error + 4 * _ROUNDING * np.abs(product) + _LOST)
 
 
+def deepgemm_f16(
+    XQ: Values,
+    WQ: Values,
+    group_layout: Values,
+    x_scale: Values | None,
+    w_scale: Values | None,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> Near:
+    """:func:`deepgemm` with a result of fp16; a weight of fp16 lies as one of bf16 does."""
+    alike = {name: "bf16" if kind == "f16" else kind for name, kind in kinds.items()}
+    return deepgemm(XQ, WQ, group_layout, x_scale, w_scale, alike, sizes)
+
+
 def draw_valid(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Valid rows of each group: all of the first, none of the third."""
     found = rng.integers(0, sizes["M"] + 1, shape)

@@ -118,26 +118,26 @@ def smooth_per_token_scaled_quant(
     num_rows_factor: int,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near]:
-    """v = input * smooth_scale of the row's expert; scales = amax(|v|) / qmax; out = v / scales.
+    """v = input * smooth_scale of the row's expert; scales = max(amax(|v|), 1e-10) / qmax; out = v / scales.
 
-    Only the first ``num_rows * num_rows_factor`` rows are done; the others stay as they were.
+    Rows of a negative expert stay as they were, and so do rows from ``num_rows * num_rows_factor`` on. NaN and infinities as
+    :func:`smoothquant_fwd`.
     """
-    width = input.shape[-1]
+    width, qmax = input.shape[-1], QMAX[kinds["out"]]
     rows = input.reshape(math.prod(input.shape[:-1]), width)
     each = smooth_scale.reshape(math.prod(smooth_scale.shape[:-1]), width)
     which = np.zeros(len(rows), np.int64) if smooth_scale_map is None else smooth_scale_map.reshape(-1)
-    product = rows * each[which]
-    codes, scales = _quantised(product, _amax(product), kinds["out"])
-    shape = (*input.shape[:-1], 1)
-    if num_rows is None and width:
-        return near(codes.reshape(input.shape), relative=8 * _ROUNDING), near(
-            scales.reshape(shape), relative=4 * _ROUNDING
-        )
-    count = int(num_rows.reshape(())) * num_rows_factor if num_rows is not None and width else 0
-    rest = (np.arange(len(rows)) >= count).reshape(shape)
-    codes = np.ma.array(codes.reshape(input.shape), mask=np.broadcast_to(rest, input.shape))
-    return near(codes, relative=8 * _ROUNDING), near(
-        np.ma.array(scales.reshape(shape), mask=rest), relative=4 * _ROUNDING
+    product = rows * each[np.maximum(which, 0)]
+    amax = np.maximum(_amax(product), 1e-10)
+    codes, scales = _quantised(product, amax, kinds["out"])
+    lost = np.broadcast_to(amax == np.inf, codes.shape)
+    codes = np.where(lost, -qmax / 2, np.where(np.isnan(product), -qmax, codes))
+    count = (len(rows) if num_rows is None else int(num_rows.reshape(())) * num_rows_factor) if width else 0
+    rest = ((np.arange(len(rows)) >= count) | (which < 0)).reshape(*input.shape[:-1], 1)
+    made = np.ma.array(codes.reshape(input.shape), mask=np.broadcast_to(rest, input.shape))
+    error = np.where(lost, 1.0, 8 * _ROUNDING).reshape(input.shape)
+    return near(made, relative=error), near(
+        np.ma.array(scales.reshape(rest.shape), mask=rest), relative=4 * _ROUNDING
     )
 
 

@@ -20,6 +20,22 @@ _FIRST_ROWS = {
     "topk_sigmoid": (("topk_weights", "topk_indices"), "gating_output"),
 }
 
+_SCALES = ("x_scale", "w_scale")
+#: Tensors that kernels of a product walk only if they are dense. AITER takes padded rows, expanded scales and transposed views.
+_DENSE = {
+    "gemm_a8w8": ("XQ", "WQ", *_SCALES, "bias", "out"),
+    "gemm_a8w8_CK": ("XQ", "WQ", *_SCALES, "bias"),
+    "gemm_a8w8_ASM": (*_SCALES, "bias"),
+    "gemm_a8w8_bpreshuffle": _SCALES,
+    "gemm_a8w8_blockscale": (*_SCALES, "out"),
+    "batched_gemm_a8w8": ("XQ", "WQ", *_SCALES, "out"),
+    "batched_gemm_a8w8_CK": ("XQ", "WQ", *_SCALES),
+    "batched_gemm_bf16": ("XQ", "WQ", "out"),
+    "batched_gemm_bf16_CK": ("XQ", "WQ"),
+    "deepgemm": ("XQ", "Y", *_SCALES),
+    "deepgemm_f16": ("XQ", "Y", *_SCALES),
+}
+
 #: Arguments to call with instead, and what to call after that.
 Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
 
@@ -28,8 +44,8 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     """The call of operator ``name`` with tensors that its kernels walk; None if there is no other way to say it.
 
     Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
-    copied, and what was written is copied back. A scale a row may lack its last dim. Results of routing may have more rows.
-    Slots of 32 bits are widened.
+    copied, and what was written is copied back. So are tensors of products that are not dense. A scale a row may lack its last
+    dim. Results of routing may have more rows. Slots of 32 bits are widened.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None:
@@ -47,7 +63,7 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     _slots(torch, specs, given)
     _first_rows(torch, name, specs, given)
     _columns(torch, specs, given)
-    back = _rows(torch, specs, given)
+    back = _copies(torch, name, specs, given)
     if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
         return None
     return tuple(given), (lambda: _copy_back(torch, back)) if back else None
@@ -92,16 +108,20 @@ def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             given[place] = each.unsqueeze(-1)
 
 
-def _rows(torch: Any, specs: Sequence[Any], given: list[Any]) -> list[tuple[Any, Any]] | None:
-    """Copies tensors of rows that are none; (what was given, its copy) of those that are written. None: one may not be."""
+def _copies(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> list[tuple[Any, Any]] | None:
+    """Copy tensors that kernels do not walk.
+
+    Returns:
+        (what was given, its copy) of each tensor that the call writes. None: one of these may not be written.
+    """
     back = []
     whole = given[: len(specs)]
+    dense = _DENSE.get(name, ())
     for place, spec in enumerate(specs):
         each = given[place]
-        if not spec.star or not isinstance(each, torch.Tensor):
+        if not isinstance(each, torch.Tensor) or each.is_contiguous():
             continue
-        leading = each.dim() - len(spec.dims) + 1
-        if leading < 2 or _as_one(each.shape[:leading], each.stride()[:leading]):
+        if spec.name not in dense and not _apart(each, spec):
             continue
         written = spec.role != "in"
         others = [(other, specs[at].role != "in") for at, other in enumerate(whole) if at != place]
@@ -111,6 +131,12 @@ def _rows(torch: Any, specs: Sequence[Any], given: list[Any]) -> list[tuple[Any,
         if written:
             back.append((each, given[place]))
     return back
+
+
+def _apart(tensor: Any, spec: Any) -> bool:
+    """Has it rows whose leading dims cannot be taken as one?"""
+    leading = tensor.dim() - len(spec.dims) + 1
+    return bool(spec.star) and leading > 1 and not _as_one(tensor.shape[:leading], tensor.stride()[:leading])
 
 
 def _as_one(shape: Sequence[int], strides: Sequence[int]) -> bool:

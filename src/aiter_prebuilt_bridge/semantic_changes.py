@@ -105,7 +105,7 @@ WEIGHTS: Final = Change(
     {("aiter.ops.gemm_op_a8w8", "gemm_a8w8_ASM"): {BY_32: PLAIN}},
 )
 
-#: The largest size of a row of zeros was 0, so that its codes are 0 / 0; August 2026 begins with 1e-10.
+#: The largest size of a row of zeros was 0, so that its codes are 0 / 0; August 2026 begins with 1e-10, as ours does for both.
 NO_CODES: Final = "with codes of no meaning"
 ZERO_CODES: Final = "with codes of 0"
 _ENABLED: Final = {"smooth_scale_map_hash": (None,), "enable_ps": (ANY,)}
@@ -116,7 +116,11 @@ ZERO_ROWS: Final = Change(
         NO_CODES: Marks(("    float absMax   = 0.f;\n    if(vec_idx < num_vecs)",)),
         ZERO_CODES: Marks(("    float absMax   = 1e-10f;",)),
     },
-    {(_QUANT, "smooth_per_token_scaled_quant"): {NO_CODES: Reading(nothing=_ENABLED)}},
+    {
+        (_QUANT, "smooth_per_token_scaled_quant"): dict.fromkeys(
+            (NO_CODES, ZERO_CODES), Reading(nothing=_ENABLED)
+        )
+    },
 )
 
 #: MXFP4 codes of AITER's Triton kernels. One value of 64 of bf16 lies halfway.

@@ -234,6 +234,85 @@ def slots(fp8: torch.dtype) -> None:
     )  # fmt: skip
 
 
+def padded(dense: torch.Tensor) -> torch.Tensor:
+    """The same rows, further apart than they are long."""
+    wide = torch.zeros(*dense.shape[:-1], dense.shape[-1] + 16 * RIGHT).to(dense.dtype)
+    wide[..., : dense.shape[-1]] = dense.cpu()
+    return wide.cuda()[..., : dense.shape[-1]]
+
+
+def near(what: str, found: torch.Tensor, truth: torch.Tensor, unit: float) -> None:
+    """Compare with float64."""
+    if (found.cpu().double() - truth).abs().max() > unit * truth.abs().max():
+        PROBLEMS.append(f"{what}: away from float64")
+
+
+def products(fp8: torch.dtype) -> None:
+    """Padded rows, one scale for all of them, results in wider rows, batches behind rows."""
+    m, n, k = LEFT + 2, 16 * RIGHT, 256
+    for kind in (torch.int8, fp8):
+        x, w = (torch.randint(-20, 21, (rows, k)).float().to(kind).cuda() for rows in (m, n))
+        one, other = torch.rand(1, 1).cuda() + 0.5, torch.rand(1, 1).cuda() + 0.5
+        x_scale, w_scale = one.expand(m, 1), other.expand(n, 1)
+        bias = torch.randn(1).bfloat16().cuda().expand(n)
+        truth = x.cpu().double() @ w.cpu().double().T * one.item() * other.item() + bias.cpu().double()
+        wide = torch.full((m, 2 * n), 7.0).bfloat16().cuda()
+        near(f"gemm_a8w8_CK {kind}", ap.gemm_a8w8_CK(padded(x), w, x_scale, w_scale, bias), truth, 2**-8)
+        near(f"gemm_a8w8 {kind}", ap.gemm_a8w8(x, padded(w), x_scale, w_scale, bias), truth, 2**-8)
+        ap.gemm_a8w8(padded(x), padded(w), x_scale, w_scale, bias, y=wide[:, :n])
+        near(f"gemm_a8w8 into wider rows {kind}", wide[:, :n], truth, 2**-8)
+        if (wide[:, n:] != 7).any():
+            PROBLEMS.append("gemm_a8w8: written outside")
+        each = torch.rand(m, 1).cuda() + 0.5
+        found = ap.gemm_a8w8(x, w, padded(each), w_scale)
+        equal(
+            f"gemm_a8w8 of padded scales {kind}", (found,), (ap.gemm_a8w8(x, w, each, w_scale.contiguous()),)
+        )
+        over = torch.zeros(1, n).bfloat16().cuda().expand(m, n)
+        refused(
+            "a result over itself", ArgumentStrideError, partial(ap.gemm_a8w8, x, w, each, w_scale, y=over)
+        )
+    x, w = (torch.randn(rows, 3, k).bfloat16().cuda().transpose(0, 1) for rows in (m, n))
+    truth = x.cpu().double() @ w.cpu().double().mT
+    out = torch.full((m, 3, n), 7.0).bfloat16().cuda().transpose(0, 1)
+    ap.batched_gemm_bf16(x, w, out)
+    near("batched_gemm_bf16", out, truth, 2**-8)
+    near("batched_gemm_bf16_CK", ap.batched_gemm_bf16_CK(x, w), truth, 2**-8)
+    x, w = ((each.float() * 8).clamp(-100, 100).to(torch.int8) for each in (x, w))
+    x_scale, w_scale = torch.rand(3, m, 1).cuda(), torch.rand(1, 1, n).cuda().expand(3, 1, n)
+    truth = (x.cpu().double() @ w.cpu().double().mT) * x_scale.cpu().double() * w_scale.cpu().double()
+    near("batched_gemm_a8w8_CK", ap.batched_gemm_a8w8_CK(x, w, x_scale, w_scale), truth, 2**-8)
+    ap.batched_gemm_a8w8(x, w, x_scale, w_scale, out)
+    near("batched_gemm_a8w8", out, truth, 2**-8)
+    for kind in (torch.float16, torch.bfloat16):
+        x, w = torch.randn(3, m, k).to(kind).cuda(), torch.randn(3, n, k).to(kind).cuda()
+        out = torch.full((3, m, n), 7.0).to(kind).cuda()
+        rows = torch.tensor([m, 1, 0], dtype=torch.int32).cuda()
+        ap.deepgemm(padded(x), ap.shuffle_weight(w), out, rows)
+        truth = x.cpu().double() @ w.cpu().double().mT
+        truth[1, 1:], truth[2] = 7, 7
+        near(f"deepgemm of {kind}", out, truth, 2**-8)
+
+
+def smooth(fp8: torch.dtype) -> None:
+    """Rows with the smooth scales of their experts, in both kinds of codes; a row of no expert stays."""
+    x, scales = torch.randn(LEFT, COLUMNS).bfloat16().cuda(), torch.rand(RIGHT, COLUMNS).cuda() + 0.5
+    experts = torch.randint(0, RIGHT, (LEFT,)).int()
+    experts[1] = -1
+    v = x.cpu().double() * scales.cpu().double()[experts.long()]
+    for kind, most in ((torch.int8, 127), (fp8, torch.finfo(fp8).max)):
+        codes, made = torch.full((LEFT, COLUMNS), 7.0).to(kind).cuda(), torch.full((LEFT, 1), 7.0).cuda()
+        ap.smooth_per_token_scaled_quant(codes, x, made, scales, experts.cuda())
+        truth = v.abs().amax(-1, keepdim=True) / most
+        kept = experts >= 0
+        found = codes.cpu().double() * made.cpu().double()
+        step = truth * 0.5001 if kind == torch.int8 else v.abs() * 2**-4 + truth * 2**-7
+        if ((found - v).abs() > step)[kept].any() or ((made.cpu() - truth).abs() > 1e-6 * truth)[kept].any():
+            PROBLEMS.append(f"smooth_per_token_scaled_quant to {kind}: away from float64")
+        if (codes[1].float() != 7).any() or made[1] != 7:
+            PROBLEMS.append(f"smooth_per_token_scaled_quant to {kind}: a row of no expert was written")
+
+
 def rope() -> None:
     """Tensors that ask for a gradient."""
     s, b, h, d = 3, 2, 2, 32
@@ -265,6 +344,8 @@ def main() -> int:
     fp8 = torch.float8_e4m3fnuz if gfx942 else torch.float8_e4m3fn
     rows(fp8)
     slots(fp8)
+    products(fp8)
+    smooth(fp8)
     routing()
     activations()
     sensitive()

@@ -4,7 +4,7 @@
 // two matrix instructions take. The activations are read in the same order, so that neither goes through LDS. Weights are read once
 // for HEIGHT rows of a product; the waves of a block share K, block by block, and add their sums up in LDS.
 //
-// Build:  X = bf16 | fp8                     element type of x and w
+// Build:  X = bf16 | f16 | fp8               element type of x and w
 //         C = bf16 | f16                     element type of out
 //         SCALES = 0 | 1 | 2                 none | one a row of x and of w | one a row of x and 128 columns, and 128 x 128 of w
 //         GROUPS = 0 | 1                     valid rows of each group are given: the others are left as they are
@@ -35,6 +35,10 @@ AP_INLINE sums multiply(line w, line x, sums sum) {
     if constexpr (kFp8) {
       sum = __builtin_amdgcn_mfma_f32_16x16x32_fp8_fp8(__builtin_bit_cast(i64, a), __builtin_bit_cast(i64, b), sum, 0,
                                                        0, 0);
+    } else if constexpr (same<X, f16>) {
+      using four = vec<f16, 4>;
+      sum =
+          __builtin_amdgcn_mfma_f32_16x16x16f16(__builtin_bit_cast(four, a), __builtin_bit_cast(four, b), sum, 0, 0, 0);
     } else {
       using four = vec<short, 4>;
       sum = __builtin_amdgcn_mfma_f32_16x16x16bf16_1k(__builtin_bit_cast(four, a), __builtin_bit_cast(four, b), sum, 0,

@@ -30,7 +30,7 @@ def batched_gemm_a8w8(
     Args:
         XQ: [l, m, k] int8, k a multiple of 16 and larger than 256. WQ: [l, n, k] int8, n a multiple of 4.
         x_scale: [l, m, 1] fp32. w_scale: [l, 1, n] fp32.
-        out: [l, m, n] bf16 or fp16, written. All contiguous.
+        out: [l, m, n] bf16 or fp16, written. A tensor that is not dense is copied.
         bias: None only (AITER takes one and does not add it).
         splitK: any value; AITER splits nothing.
 
@@ -61,7 +61,7 @@ def batched_gemm_bf16(
 
     Args:
         XQ: [l, m, k] bf16, k a multiple of 8 and larger than 128. WQ: [l, n, k] bf16, n a multiple of 4.
-        out: [l, m, n] bf16, written. All contiguous.
+        out: [l, m, n] bf16, written. A tensor that is not dense is copied.
         bias: None only (AITER takes one and does not add it).
         splitK: any value; AITER splits nothing.
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.ops._common import is_type
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
 
 _deepgemm = operator("deepgemm")
+_deepgemm_f16 = operator("deepgemm_f16")
 
 
 @traced
@@ -27,11 +29,11 @@ def deepgemm(
     Accumulated in fp32 on the matrix cores.
 
     Args:
-        XQ: [g, m, k] bf16, or the target's own fp8; k a multiple of 32.
+        XQ: [g, m, k] bf16, fp16, or the target's own fp8; k a multiple of 32. One that is not dense is copied first.
         WQ: [g, n, k] of the same type, each group's in the layout of ``shuffle_weight`` (16, 16); n a multiple of 16.
-        Y: [g, m, n] bf16, written; rows behind the valid ones stay as they are. All contiguous.
+        Y: [g, m, n] of the type of XQ, with fp8 bf16 or fp16, written; rows behind the valid ones stay as they are.
         group_layout: [g] int32, valid rows of each group, from 0 to m.
-        x_scale: one fp32 number for each row of XQ, w_scale: one for each row of WQ, in any shape: both with fp8, None with bf16.
+        x_scale: one fp32 number for each row of XQ, w_scale: one for each row of WQ, in any shape: both with fp8, else None.
 
     Returns:
         ``Y``.
@@ -41,5 +43,6 @@ def deepgemm(
 
     Source: AITER ``deepgemm``.
     """
-    _deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
+    run = _deepgemm_f16 if is_type(getattr(Y, "dtype", None), "f16") else _deepgemm
+    run(XQ, WQ, Y, group_layout, x_scale, w_scale)
     return Y

@@ -92,7 +92,7 @@ def gemm_a8w8_CK(
     a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; one whose rows lie apart is copied first, and so is WQ.
         WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
@@ -131,7 +131,7 @@ def gemm_a8w8(
     a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; one whose rows lie apart is copied first, and so is WQ.
         WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
         x_scale: M elements, fp32, per row of XQ.
         w_scale: N elements, fp32, per row of WQ.
@@ -235,7 +235,7 @@ def batched_gemm_a8w8_CK(
     a kernel of ours.
 
     Args:
-        XQ: [L, M, K] int8, K is a multiple of 16.
+        XQ: [L, M, K] int8, K is a multiple of 16; one that is not dense is copied first, and so is WQ.
         WQ: [L, N, K] int8.
         x_scale: [L, M, 1] fp32, per row of XQ.
         w_scale: [L, 1, N] fp32, per row of WQ.
@@ -274,7 +274,7 @@ def batched_gemm_bf16_CK(
     """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [L, M, K] bf16, K is a multiple of 8.
+        XQ: [L, M, K] bf16, K is a multiple of 8; one that is not dense is copied first, and so is WQ.
         WQ: [L, N, K] bf16.
         bias: AITER takes one and does not add it; only None is covered.
         dtype: bf16 when None; of fp16 AITER returns the bits of bf16; the type of the result: bf16.

@@ -128,15 +128,17 @@ def smooth_per_token_scaled_quant(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> None:
-    """``v = input * smooth_scale``; ``scales = amax(|v|) / qmax`` of each row; ``out = v / scales``, saturated.
+    """``v = input * smooth_scale``; ``scales = max(amax(|v|), 1e-10) / qmax`` of each row; ``out = v / scales``, rounded to
+    nearest even and saturated.
 
     Args:
-        out: [..., N] the target's own e4m3, written; no int8: AITER's kernel cuts its codes off towards 0; a row of zeros has the
-            scale 0 and codes of no meaning.
-        input: [..., N] bf16 or fp16, the last dim a multiple of 4, 8192 at most.
-        scales: [..., 1] fp32, written.
+        out: [..., N] the target's own e4m3 or int8, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
+            (gfx942), 448 for e4m3fn (gfx950); AITER's kernel cuts codes of int8 off towards 0.
+        input: [..., N] bf16 or fp16, rows may be strided.
+        scales: [..., 1] fp32, written; NaN is left out of amax, and its code is -qmax.
         smooth_scale: [..., N] fp32.
-        smooth_scale_map: M elements, int32, or None; which row of ``smooth_scale`` a row takes; None is the first.
+        smooth_scale_map: M elements, int32, or None; which row of ``smooth_scale`` a row takes; None is the first; a row with a
+            negative one stays as it is.
         shuffle_scale: only False is covered.
         num_rows: counts elements, int32, or None; only the first ``num_rows * num_rows_factor`` rows are done.
         num_rows_factor: a int.
