@@ -116,7 +116,12 @@ def _scalar(operator: Operator, parameter: Parameter) -> str:
         if option == parameter.name:
             spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
             words.append(f"the type of the result: {types_text(operator, spec)}")
-    return "; ".join(word for word in words if word) or f"a {parameter.kind}"
+    return "; ".join(word for word in words if word) or _one(parameter.kind)
+
+
+def _one(kind: str) -> str:
+    """Write a kind with its article: an int, a float."""
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def docstring(operator: Operator) -> list[str]:

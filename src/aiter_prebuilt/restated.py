@@ -134,7 +134,7 @@ def _copies(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> li
 
 
 def _apart(tensor: Any, spec: Any) -> bool:
-    """Has it rows whose leading dims cannot be taken as one?"""
+    """Tell whether the leading dims of a tensor of rows cannot be taken as one."""
     leading = tensor.dim() - len(spec.dims) + 1
     return bool(spec.star) and leading > 1 and not _as_one(tensor.shape[:leading], tensor.stride()[:leading])
 

@@ -294,6 +294,37 @@ def products(fp8: torch.dtype) -> None:
         near(f"deepgemm of {kind}", out, truth, 2**-8)
 
 
+def scaled_products(fp8: torch.dtype) -> None:
+    """Scales that are padded, expanded or transposed, for products that walk strided rows themselves."""
+    m, n, k = LEFT + 2, 256, 256
+    x, w = (torch.randint(-7, 8, (rows, k)).float() for rows in (m, n))
+    rows, columns = torch.rand(m, 1) + 0.5, torch.rand(1, 1).expand(n, 1) + 0.5
+    truth = (x.double() @ w.double().T) * rows.double() * columns.double().T
+    one = columns[:1].cuda().expand(n, 1)
+    codes, weights = x.to(fp8).cuda(), w.to(fp8).cuda()
+    found = ap.gemm_a8w8_bpreshuffle(padded(codes), ap.shuffle_weight(weights), padded(rows), one)
+    near("gemm_a8w8_bpreshuffle of padded scales", found, truth, 2**-8)
+    parts, blocks = torch.rand(k // 128, m) + 0.5, torch.rand(1, 1).expand(n // 128, k // 128) + 0.5
+    sums = [x[:, at : at + 128].double() @ w[:, at : at + 128].double().T for at in range(0, k, 128)]
+    truth = (
+        sum(each * part.double()[:, None] for each, part in zip(sums, parts, strict=True))
+        * blocks[0, 0].double()
+    )
+    wide = torch.full((m, 2 * n), 7.0).bfloat16().cuda()
+    across = blocks[:1, :1].cuda().expand(n // 128, k // 128)
+    ap.gemm_a8w8_blockscale(codes, weights, parts.cuda().T, across, y=wide[:, :n])
+    near("gemm_a8w8_blockscale of transposed scales", wide[:, :n], truth, 2**-8)
+    if (wide[:, n:] != 7).any():
+        PROBLEMS.append("gemm_a8w8_blockscale: written outside")
+    if fp8 != torch.float8_e4m3fnuz:
+        return  # AITER has no object of gemm_a8w8_ASM for gfx950
+    bias = torch.randn(1).expand(n)
+    truth = (x.double() @ w.double().T) * rows.double() * columns.double().T + bias.double()
+    shuffled = ap.shuffle_weight(w.to(torch.int8).cuda(), layout=(32, 16))
+    found = ap.gemm_a8w8_ASM(x.to(torch.int8).cuda(), shuffled, padded(rows), one, bias[:1].cuda().expand(n))
+    near("gemm_a8w8_ASM of padded scales", found, truth, 2**-8)
+
+
 def smooth(fp8: torch.dtype) -> None:
     """Rows with the smooth scales of their experts, in both kinds of codes; a row of no expert stays."""
     x, scales = torch.randn(LEFT, COLUMNS).bfloat16().cuda(), torch.rand(RIGHT, COLUMNS).cuda() + 0.5
@@ -345,6 +376,7 @@ def main() -> int:
     rows(fp8)
     slots(fp8)
     products(fp8)
+    scaled_products(fp8)
     smooth(fp8)
     routing()
     activations()

@@ -119,7 +119,7 @@ def fmoe_int8_g1u0_a16(
         sorted_weights: [P] fp32.
         sorted_expert_ids: [NB] int32.
         num_valid_ids: [2] int32.
-        topk: a int.
+        topk: an int.
         fc1_scale: fc1_scales elements, fp32, I for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32.
         fc1_smooth_scale: first_scales elements, fp32.

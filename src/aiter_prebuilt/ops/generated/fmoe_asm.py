@@ -122,7 +122,7 @@ def fmoe_g1u1_tkw1(
         sorted_weights: [P] fp32.
         sorted_expert_ids: [NB] int32.
         num_valid_ids: [2] int32, how many ids count, T.
-        topk: a int.
+        topk: an int.
         input_scale: input_scales elements, fp32.
         fc1_scale: fc1_scales elements, fp32.
         fc2_scale: fc2_scales elements, fp32.
@@ -193,7 +193,7 @@ def fmoe_int8_g1u0(
         sorted_weights: [P] fp32.
         sorted_expert_ids: [NB] int32.
         num_valid_ids: [2] int32, how many ids count, T.
-        topk: a int.
+        topk: an int.
         input_scale: input_scales elements, fp32.
         fc1_scale: fc1_scales elements, fp32, I for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, D for each expert.

@@ -166,7 +166,7 @@ def fused_experts_mxfp4(
         w2_scale: w2_scales elements, uint8.
         expert_mask: [masks] int32, or None.
         num_local_tokens: [1] int32, or None.
-        activation: a int.
+        activation: an int.
         activation_bits: 8: e4m3fn, 4: fp4; rounded to nearest even. A group with an infinity or NaN is NaN; only 8 and 4 are
             covered.
         doweight_stage1: a bool.
@@ -176,8 +176,8 @@ def fused_experts_mxfp4(
         bias1: [E, 4 * EB] fp32, or None.
         bias2: [E, H] fp32, or None.
         swiglu_limit: a float.
-        hidden_pads: a int.
-        intermediate_pads: a int.
+        hidden_pads: an int.
+        intermediate_pads: an int.
 
     Returns:
         New, contiguous: [M, H] bf16 or fp16.

@@ -41,7 +41,7 @@ def moe_sorting_fwd(
         sorted_expert_ids: [NB] int32, read and written; the expert of each unit; no unit of one that nobody chose.
         num_valid_ids: [2] int32, written; how many ids count, how many tokens there are.
         moe_buf: [T, D] bf16 or fp16 or fp32, read and written; rows behind ``num_local_tokens`` stay as they are.
-        num_experts: a int.
+        num_experts: an int.
         unit_size: ids of a unit: the block size of the kernel that takes the lists.
         local_expert_mask: [masks] int32, or None; 1 where an expert is here, 0 where it is not: its choices are left out, and the
             experts of units are counted among those that are.

@@ -51,7 +51,7 @@ def moe_align_block_size(
         topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1: another one is a fault of the device with 8, 16, 32,
             60, 64, 72 or 96 experts, on gfx950 with 128 or 160, too.
         num_experts: up to 8192.
-        block_size: a int.
+        block_size: an int.
         sorted_token_ids: [padded] int32, read and written; as long as the places and ``block_size - 1`` for each expert at least.
         experts_ids: [blocks] int32, read and written; the expert of each block.
         token_nums: [blocks] int32, read and written; places of the block's expert that are left from this block on.
@@ -88,7 +88,7 @@ def biased_grouped_topk_hip(
         topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as the sum of its two best.
-        topk_grp: a int.
+        topk_grp: an int.
         need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0, or one is NaN),
             else they are multiplied by it.
         routed_scaling_factor: a float.
@@ -129,7 +129,7 @@ def grouped_topk(
         topk_weights: [M, K] fp32, written; rows may be strided.
         topk_ids: [M, K] int32, written; rows may be strided; of experts with the same score the lowest is first, NaN last.
         num_expert_group: up to 64 groups; a group counts as its best.
-        topk_group: a int.
+        topk_group: an int.
         need_renorm: make the weights of a token sum to ``routed_scaling_factor`` (NaN where all of them are 0, or one is NaN),
             else they are multiplied by it.
         is_softmax: a bool.

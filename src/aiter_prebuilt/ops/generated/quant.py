@@ -47,7 +47,7 @@ def dynamic_per_token_scaled_quant(
         num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows of ``out``
             are done, and so many rows has a shuffled scale then: with groups it must not be more than there are, the kernel reads
             that many.
-        num_rows_factor: a int.
+        num_rows_factor: an int.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -141,7 +141,7 @@ def smooth_per_token_scaled_quant(
             negative one stays as it is.
         shuffle_scale: only False is covered.
         num_rows: counts elements, int32, or None; only the first ``num_rows * num_rows_factor`` rows are done.
-        num_rows_factor: a int.
+        num_rows_factor: an int.
 
     Raises:
         UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or

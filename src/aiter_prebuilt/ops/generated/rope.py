@@ -439,8 +439,8 @@ def rope_2d_fwd_impl(
         sin_h: [..., f] bf16 or fp16 or fp32.
         cos_w: [..., f] bf16 or fp16 or fp32, [1, columns, 1, d / 2], with reuse_freqs_front_part d / 4.
         sin_w: [..., f] bf16 or fp16 or fp32.
-        img_height: a int.
-        img_width: a int.
+        img_height: an int.
+        img_width: an int.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
         reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
         nope_first: nothing here: each half is turned whole.
@@ -702,8 +702,8 @@ def rope_2d_bwd_impl(
         sin_h: [..., f] bf16 or fp16 or fp32.
         cos_w: [..., f] bf16 or fp16 or fp32, [1, columns, 1, d / 2], with reuse_freqs_front_part d / 4.
         sin_w: [..., f] bf16 or fp16 or fp32.
-        img_height: a int.
-        img_width: a int.
+        img_height: an int.
+        img_width: an int.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
         reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
         nope_first: nothing here: each half is turned whole.

@@ -43,9 +43,9 @@ def fused_qk_norm_rope_cache_quant_shuffle(
             may be parts of one tensor.
         k: [tokens, kn] bf16 or fp16, read and written; rows may be strided.
         v: [tokens, vn] bf16 or fp16, rows may be strided.
-        num_heads_q: a int.
-        num_heads_k: a int.
-        num_heads_v: a int.
+        num_heads_q: an int.
+        num_heads_k: an int.
+        num_heads_v: an int.
         head_dim: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
         eps: a float.
         qw: [WD] bf16 or fp16.

@@ -33,7 +33,7 @@ def rotary_embedding_fwd(
         query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; where neighbours
             of 16 bits are pairs, rows begin at even elements.
         key: [..., kn] bf16 or fp16 or fp32, read and written; rows may be strided; as ``query``, with its own heads.
-        head_size: a int.
+        head_size: an int.
         cos_cache: [..., half] bf16 or fp16 or fp32, one row a position, half as wide as what is turned.
         sin_cache: [..., half] bf16 or fp16 or fp32.
         is_neox: pairs are element i and i + half; else neighbours.
@@ -68,7 +68,7 @@ def batched_rotary_embedding(
         query: [..., qn] bf16 or fp16 or fp32, read and written; rows may be strided; [..., heads * head_size]; where neighbours
             of 16 bits are pairs, rows begin at even elements.
         key: [..., kn] bf16 or fp16 or fp32, read and written; rows may be strided; as ``query``, with its own heads.
-        head_size: a int.
+        head_size: an int.
         cos_cache: [..., half] bf16 or fp16 or fp32, one row a position, half as wide as what is turned.
         sin_cache: [..., half] bf16 or fp16 or fp32.
         is_neox: a bool.

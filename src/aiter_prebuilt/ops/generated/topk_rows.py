@@ -69,7 +69,7 @@ def top_k_per_row_decode(
 
     Args:
         logits: [R, N] fp32, rows may be strided; NaN counts above infinity.
-        next_n: a int.
+        next_n: an int.
         seqLens: [B] int32, row r sees ``seqLens[r // next_n] - next_n + r % next_n + 1`` columns; of fewer than k all, then -1.
         indices: [I, W] int32, written.
         numRows: rows that are looked at; later ones keep what they hold.
