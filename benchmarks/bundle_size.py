@@ -27,9 +27,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from rows import Row, report
 
-from aiter_prebuilt import native
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.records import ENCODINGS, NONE32
+from aiter_prebuilt.devices import native
 from build_tools.objects.unpack import decompress
 from build_tools.pipeline import Settings, build
 

@@ -46,9 +46,10 @@ def on_the_emulator(target: str) -> dict[str, Any]:
     """Both kernels through the production runtime; and a large code object loaded and decoded through HIP."""
     import torch
 
-    from aiter_prebuilt import device, dispatch
-    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.devices import device
+    from aiter_prebuilt.devices.device_memory import DeviceMemory
     from aiter_prebuilt.execute.array import DeviceArray
+    from aiter_prebuilt.launch import dispatch
 
     torch.manual_seed(1)
     (facts,) = (driver := device.probe("amd")).devices

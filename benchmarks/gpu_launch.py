@@ -36,7 +36,8 @@ from native import synthetic
 from native.synthetic import A, Op, R, S, T
 from rows import Row, middle, report
 
-from aiter_prebuilt import _native, device
+from aiter_prebuilt import _native
+from aiter_prebuilt.devices import device
 
 ROWS, COLUMNS, K = 4, 256, 7
 CALLS: Final = 200

@@ -24,7 +24,8 @@ from native.synthetic import A, Op, R, S, T
 from rows import Row, middle
 
 import aiter_prebuilt
-from aiter_prebuilt import _native, dispatch
+from aiter_prebuilt import _native
+from aiter_prebuilt.launch import dispatch
 
 SAMPLES: Final = 41
 CALLS: Final = 2000

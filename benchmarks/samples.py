@@ -88,7 +88,7 @@ def sample_memory(stub: str, path: str) -> dict[str, Any]:
 
     library = ctypes.CDLL(stub)
     if path:
-        from aiter_prebuilt import dispatch
+        from aiter_prebuilt.launch import dispatch
 
         names = [f"rms_norm_{copy}" for copy in range(1, 6)] + [f"softmax_{copy}" for copy in range(1, 6)]
         for columns in (512, 4096):

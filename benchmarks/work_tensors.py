@@ -12,8 +12,8 @@ class Tensors:
     def __init__(self) -> None:
         import numpy as np
 
-        from aiter_prebuilt import device
-        from aiter_prebuilt.device_memory import DeviceMemory
+        from aiter_prebuilt.devices import device
+        from aiter_prebuilt.devices.device_memory import DeviceMemory
 
         (facts,) = (driver := device.probe("amd")).devices
         self.memory, self.bytes, self._random = DeviceMemory(facts, driver.path), 0, np.random.default_rng(1)

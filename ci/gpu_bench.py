@@ -25,7 +25,8 @@ from gpu_clock import BARS, Clock, Row
 from rich.console import Console
 from rich.table import Table
 
-from aiter_prebuilt import device, locate
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
 
 GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS | gpu_caches.GROUPS
 

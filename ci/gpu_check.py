@@ -22,7 +22,9 @@ from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt import device, loading, locate
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.launch import loading
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -26,7 +26,9 @@ from typing import Any, Final
 import torch
 import torch.distributed as dist
 
-from aiter_prebuilt import CustomAllreduce, device, locate
+from aiter_prebuilt import CustomAllreduce
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
 
 #: A rank that waits longer for the others than this has lost them: then each says where it stood, and the program ends.
 PATIENCE: Final = timedelta(seconds=180)

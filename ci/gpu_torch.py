@@ -26,7 +26,10 @@ sys.path[:0] = [str(ROOT / "tests"), str(ROOT)]
 from support import torch_kernels
 
 import aiter_prebuilt
-from aiter_prebuilt import device, dispatch, errors, locate
+from aiter_prebuilt import errors
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.launch import dispatch
 
 BF16 = torch.bfloat16
 #: What two paths that round each step once may differ by, relative to values of order 1.
@@ -60,7 +63,7 @@ STATE = {"gate": False}
 
 def opcheck(names: set[str], target: str) -> dict[str, Callable[[], object]]:
     """One check per call of :func:`support.torch_kernels.samples` whose operator the bundle has."""
-    import aiter_prebuilt.torch_library  # noqa: F401  # registers
+    import aiter_prebuilt.tracing.library  # noqa: F401  # registers
 
     def check(name: str, args: tuple[Any, ...]) -> None:
         operator = getattr(torch.ops.aiter_prebuilt, name).default

@@ -1,4 +1,4 @@
-"""Writes ``src/aiter_prebuilt/call_forms.json``: calls of models' steps as clients write them, with sizes, for ``coverage``.
+"""Write ``src/aiter_prebuilt/inspection/call_forms.json``: calls of models' steps with sizes, for ``coverage``.
 
 The manifests (``models.toml``, ``clients.toml``) stay with the build; what is installed says of these calls, on the machine where
 it is installed, which kernel takes each. Models that have a short name are in it, on one rank, with a few numbers of tokens.
@@ -14,8 +14,8 @@ from build_tools.manifest.model import Manifest, Operator
 from build_tools.shapes.forms import Literal, Size, Type, Value, bind, parse
 from build_tools.shapes.models import LINEAR, ClientCall, Model, Models, Sizes, calls_of, layers, sizes_of
 
-FILE: Final = "src/aiter_prebuilt/call_forms.json"
-#: Of the file's layout; ``aiter_prebuilt.call_forms`` reads no other.
+FILE: Final = "src/aiter_prebuilt/inspection/call_forms.json"
+#: Of the file's layout; ``aiter_prebuilt.inspection.call_forms`` reads no other.
 EDITION: Final = 1
 #: Tokens of a step of each kind.
 STEPS: Final = {"decode": (1, 64), "prefill": (4096,)}

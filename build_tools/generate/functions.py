@@ -35,7 +35,7 @@ def functions(family: Family) -> str | None:
         "",
         f"from typing import TYPE_CHECKING{', Any' if any(': Any' in line for line in made) else ''}",
         "",
-        "from aiter_prebuilt.dispatch import operator",
+        "from aiter_prebuilt.launch.dispatch import operator",
         *_common([*bodies, *made]),
         *(
             ["from aiter_prebuilt.ops._named_errors import blame"]

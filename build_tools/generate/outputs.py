@@ -29,7 +29,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path(signatures.FILE): signatures.text(manifest),
         Path(call_forms.FILE): call_forms.text(models.read(root), manifest),
         Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
-        Path("src/aiter_prebuilt/torch_generated.py"): traced.traced(operators),
+        Path("src/aiter_prebuilt/tracing/generated.py"): traced.traced(operators),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         GENERATED

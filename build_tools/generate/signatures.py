@@ -1,4 +1,4 @@
-"""Writes ``src/aiter_prebuilt/signatures.json`` from the manifests: what torch must know of an operator without a bundle.
+"""Writes ``src/aiter_prebuilt/tracing/signatures.json`` from the manifests: what torch must know of an operator without a bundle.
 
 Tracing has no device, and often no bundle either (a machine without a GPU compiles, another one runs); so the signatures
 travel with the runtime, beside the Python functions whose parameters come from the same manifests. ``python -m
@@ -15,8 +15,8 @@ from build_tools.manifest.model import Manifest, Operator
 from build_tools.manifest.operators import ArgumentType, Given
 from build_tools.manifest.python import Parameter
 
-FILE: Final = "src/aiter_prebuilt/signatures.json"
-#: Of the file's layout; ``aiter_prebuilt.signatures`` reads no other.
+FILE: Final = "src/aiter_prebuilt/tracing/signatures.json"
+#: Of the file's layout; ``aiter_prebuilt.tracing.signatures`` reads no other.
 EDITION: Final = 3
 
 

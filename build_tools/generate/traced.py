@@ -21,7 +21,6 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt import torch_calls
 from aiter_prebuilt.ops._common import (
     is_result,
     is_type,
@@ -32,14 +31,15 @@ from aiter_prebuilt.ops._common import (
 )
 '''
 _REST = """\
-from aiter_prebuilt.torch_library import NAMESPACE
+from aiter_prebuilt.tracing import calls
+from aiter_prebuilt.tracing.library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 """
 
 
 def traced(operators: Iterable[Operator]) -> str:
-    """The module: a stand-in for each function, and the table of them; ``torch_calls`` has what a hand-written one does."""
+    """The module: a stand-in for each function, and the table of them; ``calls`` has what a hand-written one does."""
     operators = tuple(operators)
     modules: dict[str, list[str]] = {}
     for operator in operators:
@@ -92,7 +92,7 @@ def _stand_in(operator: Operator) -> list[str]:
         last = [*elsewhere(operator), *_called(operator, call)]
     else:
         lines += fitted(f"refuse_{operator.name}(", names, ")", 4) if names else []
-        last = fitted(f"{call}torch_calls.{operator.name}(", _left(operator), ")", 4)
+        last = fitted(f"{call}calls.{operator.name}(", _left(operator), ")", 4)
     return [*lines, *unread(operator), *last]
 
 
@@ -105,7 +105,7 @@ def _called(operator: Operator, call: str) -> list[str]:
     types = [f"{name} if {held} is None else {held}.dtype" for name in operator.type_of.values()]
     return [
         *fitted(f"made = {target}", [*operator.arguments, *operator.attributes, *types], ")", 4),
-        f'    return made if {held} is None else torch_calls.written("{operator.name}", {held}, made)',
+        f'    return made if {held} is None else calls.written("{operator.name}", {held}, made)',
     ]
 
 

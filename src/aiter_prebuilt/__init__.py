@@ -18,7 +18,7 @@ from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.forks import importing
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.loading import preload
+    from aiter_prebuilt.launch.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
     from aiter_prebuilt.ops.cache_blocks import swap_blocks
     from aiter_prebuilt.ops.custom_all_reduce import CustomAllreduce
@@ -191,7 +191,7 @@ __all__ += ops.__all__
 
 #: What is no operator, by where it lives: functions around operators or without a kernel, enumerations, an object.
 _AROUND = {
-    "loading": ("preload",),
+    "launch.loading": ("preload",),
     "ops.cache_blocks": ("swap_blocks",),
     "ops.custom_all_reduce": ("CustomAllreduce",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
@@ -241,7 +241,7 @@ _AROUND = {
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}
 #: Modules whose functions take no tensors and name all that they refuse.
-_PLAIN = ("loading",)
+_PLAIN = ("launch.loading",)
 
 
 def __getattr__(name: str) -> Any:

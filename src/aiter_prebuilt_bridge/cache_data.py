@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt import ownership
+from aiter_prebuilt.bundles import ownership
 from aiter_prebuilt.contract.kernel_cache import (
     INDEX,
     PREFIX,

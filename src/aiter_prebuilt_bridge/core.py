@@ -57,7 +57,7 @@ class aiter_tensor_t:  # noqa: N801  # AITER's name
 
 def fp8_of(ordinal: int) -> str:
     """AITER has one number for both flavours: a device has one of them."""
-    from aiter_prebuilt import device
+    from aiter_prebuilt.devices import device
 
     return "float8_e4m3fnuz" if device.facts("amd", ordinal).target == "gfx942" else "float8_e4m3fn"
 

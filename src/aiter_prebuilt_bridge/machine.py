@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt import device
+from aiter_prebuilt.devices import device
 from aiter_prebuilt_bridge.errors import MachineError
 
 _NODES: Final = Path("/sys/class/kfd/kfd/topology/nodes")

@@ -17,7 +17,7 @@ from aiter_prebuilt_bridge import machine, record, serving
 from aiter_prebuilt_bridge.covers import Words, among
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.call_forms import Form
+    from aiter_prebuilt.inspection.call_forms import Form
 
 #: How manifests/clients.toml says where a client takes a function from. ``in fused_moe``: AITER calls it, the client does not.
 _TORCH: Final = re.compile(r"as torch\.ops\.aiter\.(\w+)")
@@ -52,8 +52,8 @@ def rows(model: str, engine: str | None) -> list[Row]:
     Raises:
         ArgumentError: there is no such model, or engine.
     """
-    from aiter_prebuilt import call_forms
     from aiter_prebuilt.commands import coverage
+    from aiter_prebuilt.inspection import call_forms
 
     forms = call_forms.load()
     asked, here = coverage.asked(forms, model, engine), machine.architecture()

@@ -21,7 +21,7 @@ from aiter_prebuilt.errors import (
     NoOperatorError,
     UnsupportedError,
 )
-from aiter_prebuilt.signatures import load
+from aiter_prebuilt.tracing.signatures import load
 from aiter_prebuilt_bridge import adapted, machine, readings, record, semantic_changes, wording
 from aiter_prebuilt_bridge.covers import Cover, Omitted, Words, compare
 

@@ -25,7 +25,7 @@ EVERY_MODULE = """
 import importlib, pkgutil, aiter_prebuilt
 for found in pkgutil.walk_packages(aiter_prebuilt.__path__, 'aiter_prebuilt.'):
     # what torch.compile traces is imported by torch users alone
-    if not found.name.endswith('__main__') and not found.name.startswith('aiter_prebuilt.torch_'):
+    if not found.name.endswith('__main__') and not found.name.startswith('aiter_prebuilt.tracing.'):
         importlib.import_module(found.name)
         print(found.name)
 """

@@ -17,8 +17,8 @@ class Device:
     """Tensors on the embedded device; what was put there in bf16 can be read as it is there."""
 
     def __init__(self) -> None:
-        from aiter_prebuilt import device
-        from aiter_prebuilt.device_memory import DeviceMemory
+        from aiter_prebuilt.devices import device
+        from aiter_prebuilt.devices.device_memory import DeviceMemory
 
         path = os.environ["AITER_PREBUILT_HIP"]
         self.memory, self.random = DeviceMemory(device.facts("amd", 0), path), np.random.default_rng(7)

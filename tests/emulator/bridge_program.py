@@ -133,8 +133,10 @@ def _resolved(module: str, name: str) -> Any:
 
 def calls(way: str) -> list[dict[str, Any]]:
     """Each golden call of a name that is replaced, through what AITER's clients would call: what is wrong with it."""
-    from aiter_prebuilt import device, dispatch, locate
+    from aiter_prebuilt.bundles import locate
+    from aiter_prebuilt.devices import device
     from aiter_prebuilt.execute import golden
+    from aiter_prebuilt.launch import dispatch
 
     facts = device.facts("amd", 0)
     path = device.probe("amd").path
@@ -215,7 +217,7 @@ def _rows(way: str) -> list[Any]:
 
 def _public(call: Any, row: Any, facts: Any, path: str) -> list[str] | None:
     """Through AITER's public function, with tensors of no framework: memory behind their ends is looked at, too."""
-    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.devices.device_memory import DeviceMemory
     from aiter_prebuilt.execute.run import judged, uploaded
 
     function = getattr(sys.modules[row.module], row.name)

@@ -32,8 +32,8 @@ def coded(rng: Any, rows: int, columns: int) -> tuple[Any, Any, Any]:
 def main(file: str) -> int:
     """Each call by both."""
     import aiter_prebuilt
-    from aiter_prebuilt import device
-    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.devices import device
+    from aiter_prebuilt.devices.device_memory import DeviceMemory
     from aiter_prebuilt.execute.array import DeviceArray
     from build_tools.cases import experts, numbers
 

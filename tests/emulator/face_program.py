@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt import device
+from aiter_prebuilt.bundles.locate import decompress
 from aiter_prebuilt.contract.calls import Call, read
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import CaptureError
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.explain import explain
 from aiter_prebuilt.execute.record import instead
 from aiter_prebuilt.execute.run import judged, uploaded
-from aiter_prebuilt.locate import decompress
 
 GLOBAL, ACTIVE = 0, 1
 

@@ -58,8 +58,8 @@ def _scales(shape: tuple[int, int, int], experts: int, blocks: bool) -> tuple[in
 def main(target: str, fp8: str, file: str) -> int:
     """Each call of the target twice, with both weights shuffled and neither."""
     import aiter_prebuilt
-    from aiter_prebuilt import device
-    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.devices import device
+    from aiter_prebuilt.devices.device_memory import DeviceMemory
     from aiter_prebuilt.execute.array import DeviceArray
     from aiter_prebuilt.ops import _fused_moe_8bit as module
     from build_tools.cases import numbers

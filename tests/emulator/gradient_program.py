@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from aiter_prebuilt import dispatch
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 
 _NAMES = {torch.bfloat16: "bf16", torch.float16: "f16", torch.float32: "f32", torch.int32: "i32"}

@@ -13,7 +13,8 @@ import sys
 
 from emulator.rope_in_place import ROPE, cached, turned
 
-from aiter_prebuilt import dispatch, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 
 #: Rows, columns, distance of rows, first element: dense and not, aligned and not, few blocks and many.

@@ -71,8 +71,8 @@ def main(target: str, fp8: str, file: str, ours: bool) -> int:
         folder.mkdir()
         os.environ["AITER_PREBUILT_TUNED"] = tables(folder, target, units)
     import aiter_prebuilt
-    from aiter_prebuilt import device
-    from aiter_prebuilt.device_memory import DeviceMemory
+    from aiter_prebuilt.devices import device
+    from aiter_prebuilt.devices.device_memory import DeviceMemory
     from aiter_prebuilt.execute.array import DeviceArray
     from aiter_prebuilt.execute.record import Recorder, instead
     from build_tools.cases import numbers

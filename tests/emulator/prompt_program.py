@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import aiter_prebuilt
-from aiter_prebuilt import device
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.execute.array import DeviceArray
 from build_tools.cases import numbers
 

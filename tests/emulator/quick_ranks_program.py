@@ -15,8 +15,8 @@ import numpy as np
 from emulator.ranks_program import UNIT, Folder, of_all
 
 import aiter_prebuilt as ap
-from aiter_prebuilt import device
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentError, UnsupportedError
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.ops import quick_all_reduce

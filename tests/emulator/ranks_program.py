@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from aiter_prebuilt import CustomAllreduce, device
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt import CustomAllreduce
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.ops import _ranks

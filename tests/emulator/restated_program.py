@@ -127,9 +127,10 @@ def routing() -> None:
         logits = torch.randn(RIGHT, experts).cuda()
         kinds = (torch.float32, torch.int32, torch.int32)
         exact = [torch.empty(RIGHT, k, dtype=kind).cuda() for kind in kinds]
-        ap.topk_softmax(*exact, logits, True)
+        ap.topk_softmax(exact[0], exact[1], exact[2], logits, True)
         whole = [torch.full((RIGHT + LEFT, k + 3), 7, dtype=kind).cuda() for kind in kinds]
-        ap.topk_softmax(*(each[:, :k] for each in whole), logits, True)
+        weights, ids, order = (each[:, :k] for each in whole)
+        ap.topk_softmax(weights, ids, order, logits, True)
         equal("topk_softmax into more rows", [each[:RIGHT, :k] for each in whole], exact)
         if any((each[RIGHT:] != 7).any() or (each[:, k:] != 7).any() for each in whole):
             PROBLEMS.append("topk_softmax: written outside")
@@ -140,12 +141,14 @@ def routing() -> None:
         ):
             PROBLEMS.append("topk_softmax into more rows: away from float64")
         wide = [torch.full((RIGHT + LEFT, k), 7, dtype=kind).cuda() for kind in kinds[:2]]
-        ap.topk_sigmoid(*wide, logits)
+        ap.topk_sigmoid(wide[0], wide[1], logits)
         dense = [torch.empty(RIGHT, k, dtype=kind).cuda() for kind in kinds[:2]]
-        ap.topk_sigmoid(*dense, logits)
+        ap.topk_sigmoid(dense[0], dense[1], logits)
         equal("topk_sigmoid into more rows", [each[:RIGHT] for each in wide], dense)
         few = [torch.empty(RIGHT - 1, k, dtype=kind).cuda() for kind in kinds]
-        refused("fewer rows", ArgumentShapeError, partial(ap.topk_softmax, *few, logits, True))
+        refused(
+            "fewer rows", ArgumentShapeError, partial(ap.topk_softmax, few[0], few[1], few[2], logits, True)
+        )
 
 
 def activations() -> None:
@@ -197,7 +200,7 @@ def slots(fp8: torch.dtype) -> None:
         latent, key = torch.randn(tokens, 512).bfloat16().cuda(), torch.randn(tokens, 64).bfloat16().cuda()
         pages, turned = (torch.zeros(*dims, 576).bfloat16().cuda() for dims in ((blocks, size), (tokens, 2)))
         one = torch.ones(1).cuda()
-        table = [torch.rand(40, 32).bfloat16().cuda() for _ in range(2)]
+        cos, sin = (torch.rand(40, 32).bfloat16().cuda() for _ in range(2))
         positions = torch.arange(tokens).cuda()
         ap.fused_qk_rope_concat_and_cache_mla(
             q,
@@ -210,14 +213,15 @@ def slots(fp8: torch.dtype) -> None:
             one,
             one,
             positions,
-            *table,
+            cos,
+            sin,
             True,
             False,
         )
         made.append((cache, pages, turned))
     equal("slots of 32 bits", made[1], made[0])
     rows = made[1][0].cpu().view(-1, size * 132)
-    at = places[0].item()
+    at = int(places[0])
     row = rows[at // size]
     codes = row[at % size * 128 :][:128].view(fp8).double()
     scale = row[size * 128 + at % size * 4 :][:4].clone().view(torch.float32).double()

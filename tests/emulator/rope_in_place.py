@@ -6,7 +6,7 @@ import random
 import struct
 from typing import Any, Final
 
-from aiter_prebuilt import dispatch
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 
 _FORWARD: Final = (

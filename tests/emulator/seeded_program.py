@@ -51,7 +51,7 @@ def use_tritons_driver(device: Any) -> None:
 
     driver.launcher_cls = launcher
     triton.runtime.driver.set_active(driver)
-    facts: Any = importlib.import_module("aiter_prebuilt.device").facts("amd", 0)
+    facts: Any = importlib.import_module("aiter_prebuilt.devices.device").facts("amd", 0)
     torch.cuda.get_device_properties = lambda *_: SimpleNamespace(multi_processor_count=facts.compute_units)
     torch.cuda.current_device = lambda: 0
 

@@ -7,7 +7,7 @@ from functools import partial
 
 from support.small_stack import SMALLEST, in_thread
 
-from aiter_prebuilt import dispatch
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 
 

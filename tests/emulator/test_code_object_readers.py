@@ -16,7 +16,7 @@ from support.code_object_readers import VECTORS, Reading, build, compared, expec
 from support.code_object_vectors import READERS
 from support.hip_process import SUCCESS, program
 
-from aiter_prebuilt import amdgpu as runtime_amdgpu
+from aiter_prebuilt.bundles import amdgpu as runtime_amdgpu
 from build_tools.manifest.parse import load as load_manifest
 from build_tools.objects import amdgpu as build_amdgpu
 from build_tools.objects.unpack import open_bundle

@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import ctypes, sys, threading
 from aiter_prebuilt import device
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 driver = device.probe("amd")
 first, second = (DeviceMemory(facts, driver.path) for facts in driver.devices)
 library = ctypes.CDLL(driver.path)

@@ -18,7 +18,7 @@ import aiter_prebuilt_emulator
 from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt.timing import Benchmark
+from aiter_prebuilt.inspection.timing import Benchmark
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt import device, errors
+from aiter_prebuilt import errors
 from aiter_prebuilt.contract.calls import Array, Call, read
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.execute import judge
 from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.layout import Layout

@@ -39,7 +39,7 @@ else:
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 
-GENERATED: Final = ("src/aiter_prebuilt/torch_generated.py",)
+GENERATED: Final = ("src/aiter_prebuilt/tracing/generated.py",)
 #: Folders and the files of each that are tried.
 FOLDERS: Final = {
     "build_tools/manifest": "*.py", "build_tools/cases": "*.py", "build_tools/plan": "*.py", "build_tools/compile": "*.py",

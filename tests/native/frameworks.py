@@ -17,7 +17,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt import dispatch, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 from native import exchange
 

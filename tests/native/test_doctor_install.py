@@ -9,9 +9,10 @@ from types import ModuleType
 import jsonschema
 import pytest
 
-from aiter_prebuilt import device, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands import doctor
-from aiter_prebuilt.device import DeviceFacts, DriverFacts
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.device import DeviceFacts, DriverFacts
 from aiter_prebuilt.errors import NoBundleError
 
 SCHEMA = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt" / "schemas" / "doctor.json"

@@ -7,7 +7,8 @@ from typing import Final
 import pytest
 from support.emulator import bundles
 
-from aiter_prebuilt import decisions, locate
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.inspection import decisions
 
 TARGETS: Final = ("gfx942", "gfx950")
 

@@ -560,7 +560,8 @@ def test_the_shipped_bundles_launch_what_explain_says(
     """Random shapes of every real operator, described as on the command line: its choice is the stub driver's record."""
     from support.emulator import bundles
 
-    from aiter_prebuilt import decisions, locate
+    from aiter_prebuilt.bundles import locate
+    from aiter_prebuilt.inspection import decisions
 
     stub.set_arch(target.encode())
     paths = bundles(target, "ck-full")

@@ -75,7 +75,8 @@ def said(code: str, seconds: float = 60) -> list[Any]:
 
 
 @pytest.mark.parametrize(
-    "module", ["aiter_prebuilt.ops.generated.softmax", "aiter_prebuilt.dispatch", "aiter_prebuilt._native"]
+    "module",
+    ["aiter_prebuilt.ops.generated.softmax", "aiter_prebuilt.launch.dispatch", "aiter_prebuilt._native"],
 )
 def test_a_fork_lets_another_threads_first_access_finish(extension_path: Path, module: str) -> None:
     (child, parent) = said(

@@ -11,7 +11,9 @@ import pytest
 torch = pytest.importorskip("torch")
 
 import aiter_prebuilt  # noqa: E402
-from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
+from aiter_prebuilt import errors  # noqa: E402
+from aiter_prebuilt.launch import dispatch  # noqa: E402
+from aiter_prebuilt.tracing import signatures  # noqa: E402
 from native import exchange  # noqa: E402
 from native.conftest import Blob, Serve, Stub  # noqa: E402
 from native.synthetic import A, Op, R, S, T  # noqa: E402

@@ -7,7 +7,8 @@ import itertools
 import pytest
 from support.emulator import bundles
 
-from aiter_prebuilt import decisions, locate
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.inspection import decisions
 from aiter_prebuilt.ops._mla import own_heads, writes_result
 
 KINDS = [("bf16", "bf16"), ("bf16", "fp8"), ("fp8", "fp8"), ("f16", "f16")]

@@ -11,7 +11,8 @@ from types import ModuleType
 import pytest
 from support.mutate import rehashed
 
-from aiter_prebuilt import errors, locate
+from aiter_prebuilt import errors
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.contract import version
 from native import synthetic
 from native.conftest import Stub

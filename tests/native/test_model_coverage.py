@@ -13,9 +13,9 @@ import jsonschema
 import pytest
 from support.emulator import bundles
 
-from aiter_prebuilt import call_forms
 from aiter_prebuilt.contract.calls import Array, ElementType
 from aiter_prebuilt.errors import NativeError
+from aiter_prebuilt.inspection import call_forms
 
 ROOT = Path(__file__).resolve().parents[2]
 SCHEMA = json.loads((ROOT / "src/aiter_prebuilt/schemas/coverage.json").read_text())

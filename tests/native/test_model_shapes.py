@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 
 import aiter_prebuilt
-from aiter_prebuilt import dispatch, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.contract.calls import Call
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.execute import explain, recipes
 from aiter_prebuilt.execute.record import instead
+from aiter_prebuilt.launch import dispatch
 from build_tools.manifest.parse import load
 from build_tools.shapes import ask, models
 from native.conftest import Stub

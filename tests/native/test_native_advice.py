@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from aiter_prebuilt import native
+from aiter_prebuilt.devices import native
 from aiter_prebuilt.errors import NativeError
 
 
@@ -18,7 +18,7 @@ def test_the_remedy_fits_the_place(
         verb = tmp_path / "build_tools/verbs/develop.py"
         verb.parent.mkdir(parents=True)
         verb.touch()
-    monkeypatch.setattr(native, "__file__", str(tmp_path / "src/aiter_prebuilt/native.py"))
+    monkeypatch.setattr(native, "__file__", str(tmp_path / "src/aiter_prebuilt/devices/native.py"))
     monkeypatch.setattr(native, "NATIVE_ABI", -1)
     with pytest.raises(NativeError, match=words):
         native.module()

@@ -184,7 +184,7 @@ def test_the_public_preload_loads_whole_operators(
 ) -> None:
     """``aiter_prebuilt.preload`` names operators; it finds the device's bundles and loads everything they need."""
     import aiter_prebuilt
-    from aiter_prebuilt import dispatch
+    from aiter_prebuilt.launch import dispatch
 
     op = serve(simple(blob()))
     monkeypatch.setattr(dispatch, "operator", lambda name: {"o": op}[name])

@@ -11,8 +11,8 @@ import jsonschema
 import pytest
 from minisign import KeyPair, SecretKey
 
-from aiter_prebuilt import locate, minisign, trust
 from aiter_prebuilt.__main__ import main as command
+from aiter_prebuilt.bundles import locate, minisign, trust
 from aiter_prebuilt.errors import KeyFileError, SignatureError, UnsignedError, WrongKeyError
 from native import synthetic
 from native.synthetic import Op, T

@@ -8,7 +8,7 @@ from types import ModuleType
 
 import pytest
 
-from aiter_prebuilt import ownership
+from aiter_prebuilt.bundles import ownership
 from aiter_prebuilt.commands import doctor
 from native import synthetic
 from native.test_damage import ops

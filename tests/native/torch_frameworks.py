@@ -15,7 +15,8 @@ from unittest import mock
 import torch
 
 import aiter_prebuilt
-from aiter_prebuilt import dispatch, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator import memory
 from aiter_prebuilt_emulator.memory import DeviceArray
 from native import exchange
@@ -187,8 +188,8 @@ def compiled() -> None:
     """
     from support import references
 
-    import aiter_prebuilt.torch_library as library
-    from aiter_prebuilt import signatures
+    import aiter_prebuilt.tracing.library as library
+    from aiter_prebuilt.tracing import signatures
 
     def kernel(signature: signatures.Signature) -> Callable[..., Any]:
         native = dispatch.operator(signature.name)

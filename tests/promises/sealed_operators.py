@@ -21,8 +21,8 @@ def run_all(calls: str, operators: int, most: int | None = None) -> list[str]:
     """The calls of ``operators`` operators, at most ``most`` of each, in this process; what is wrong. What a process does beside
     computing depends on the operator and the kind of call, hardly on sizes: ``tests/emulator/test_operators.py`` has the cases.
     """
-    from aiter_prebuilt import device
     from aiter_prebuilt.contract.calls import read
+    from aiter_prebuilt.devices import device
     from aiter_prebuilt.execute.run import run
 
     driver = device.probe("amd")

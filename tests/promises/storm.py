@@ -15,7 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from aiter_prebuilt import device, dispatch
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator.memory import DeviceArray
 
 Job = tuple[str, list[DeviceArray | None], list[Any], Callable[[], bool]]

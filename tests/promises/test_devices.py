@@ -8,7 +8,9 @@ import pytest
 from native import synthetic
 from support.emulator import bundles
 
-from aiter_prebuilt import device, errors, locate
+from aiter_prebuilt import errors
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
 from promises import programs
 
 MI300, MI350 = "gfx942:sramecc+:xnack-", "gfx950:sramecc+:xnack-"

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 
 import aiter_prebuilt
-from aiter_prebuilt import signatures
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
 from aiter_prebuilt.execute.record import instead
+from aiter_prebuilt.tracing import signatures
 from build_tools.cases import bind, make, table
 from build_tools.cases.subject import subjects
 from build_tools.cases.words import Words

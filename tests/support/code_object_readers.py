@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aiter_prebuilt import elf
+from aiter_prebuilt.bundles import elf
 from aiter_prebuilt.contract.elf import ElfError
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject

@@ -86,7 +86,7 @@ def _version(name: str) -> str:
 
 def cards() -> str:
     """The cards of this machine, with the versions of their drivers."""
-    from aiter_prebuilt import device
+    from aiter_prebuilt.devices import device
 
     drivers = [device.probe(vendor) for vendor in device.VENDORS]
     return "; ".join(

@@ -16,8 +16,8 @@ import numpy as np
 import torch
 
 import aiter_prebuilt
-from aiter_prebuilt import signatures
 from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.tracing import signatures
 from build_tools.cases import interval, numbers, reference
 from build_tools.cases.near import Near, as_near
 

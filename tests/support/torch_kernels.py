@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import aiter_prebuilt
-from aiter_prebuilt import signatures
+from aiter_prebuilt.tracing import signatures
 from support import call_tensors, references
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,13 +26,13 @@ FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
 
 
 def registered() -> Iterator[Any]:
-    """``aiter_prebuilt.torch_library`` with these kernels for CPU tensors, until the generator goes on."""
-    from aiter_prebuilt import torch_library
+    """``aiter_prebuilt.tracing.library`` with these kernels for CPU tensors, until the generator goes on."""
+    from aiter_prebuilt.tracing import library
 
     kernels = torch.library.Library("aiter_prebuilt", "IMPL")
     for name, kernel in KERNELS.items():
         kernels.impl(name, kernel, "CPU")
-    yield torch_library
+    yield library
     kernels._destroy()
 
 

@@ -15,7 +15,8 @@ import pytest
 
 import aiter_prebuilt
 import aiter_prebuilt_bridge_hook as hook
-from aiter_prebuilt import device, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt_bridge import answers, core, machine, public, record, serving, stubs
 from aiter_prebuilt_bridge.covers import Omitted, compare

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt.call_forms import Form
+from aiter_prebuilt.inspection.call_forms import Form
 from aiter_prebuilt_bridge import models, record, serving
 from aiter_prebuilt_bridge.covers import Limit, Words
 

@@ -280,7 +280,7 @@ def test_shapes_of_the_lists_of_works(
     """AITER's, but where the queries of a batch are several works, each of which a cut makes two."""
     from types import SimpleNamespace
 
-    from aiter_prebuilt import device
+    from aiter_prebuilt.devices import device
 
     monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
     monkeypatch.setattr(device, "facts", lambda vendor, ordinal: SimpleNamespace(compute_units=304))

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from support.releases import wheel
 
-from aiter_prebuilt import minisign, trust
+from aiter_prebuilt.bundles import minisign, trust
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.__main__ import cli
 from build_tools.errors import MirrorError, ReleaseError

@@ -214,3 +214,21 @@ def test_another_python_reads_the_same(tmp_path: Path) -> None:
             [python, "-c", code, FIXED], cwd=tmp_path, capture_output=True, text=True, check=True
         )
         assert ran.stdout.strip() == digest(FIXED), python
+
+
+def test_a_module_that_is_not_followed_may_move(tmp_path: Path) -> None:
+    """It is known by its own name, wherever it lies; what lies in no package, by its whole name."""
+    found = {}
+    for place in ("p", "p.room", "q"):
+        folder = tmp_path / place / "p"
+        (folder / "room").mkdir(parents=True)
+        for file in ("__init__.py", "room/__init__.py"):
+            (folder / file).write_text("")
+        if place != "q":
+            (folder / place.partition(".")[2] / "driver.py").write_text("def call():\n    return 1\n")
+        (folder / "user.py").write_text(
+            f"from {place} import driver\n\n\ndef use():\n    return driver.call()\n"
+        )
+        graph = CodeGraph({"p": folder}, without=("p.driver", "p.room.driver"))
+        found[place] = graph.digest([("p.user", "use")])
+    assert found["p"] == found["p.room"] != found["q"]

@@ -13,7 +13,7 @@ from support.code_object_readers import VECTORS, build, compared, expected, runt
 from support.code_object_vectors import Vector
 from support.message_writer import packed
 
-from aiter_prebuilt import elf
+from aiter_prebuilt.bundles import elf
 from aiter_prebuilt.contract.elf import MOST_NOTES, ElfError
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject

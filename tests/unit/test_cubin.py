@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from aiter_prebuilt import elf
+from aiter_prebuilt.bundles import elf
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject
 from build_tools.records import ArgFacts, KernelFacts

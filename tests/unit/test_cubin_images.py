@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 import pytest
 
-from aiter_prebuilt import elf
+from aiter_prebuilt.bundles import elf
+from aiter_prebuilt.bundles.kernel_image import Image, KernelImage
 from aiter_prebuilt.contract.elf import ElfError
-from aiter_prebuilt.kernel_image import Image, KernelImage
 
 CUDA = 190
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from support.bundles import SCOPE, small_operator
 
-from aiter_prebuilt import decisions
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import (
     DIM_ANY,
@@ -19,8 +18,9 @@ from aiter_prebuilt.contract.records import (
     Operator,
     TypeVariable,
 )
-from aiter_prebuilt.decisions import describe
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
+from aiter_prebuilt.inspection import decisions
+from aiter_prebuilt.inspection.decisions import describe
 
 BASE = small_operator("op")
 INT, BOOL, FLOAT, ENUM = range(4)
@@ -161,8 +161,8 @@ def test_compute_units_that_a_device_may_have(cus: int, monkeypatch: pytest.Monk
     def none(*_: object) -> tuple[()]:
         return ()
 
-    monkeypatch.setattr("aiter_prebuilt.locate.installed", none)
-    monkeypatch.setattr("aiter_prebuilt.locate.for_target", none)
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.installed", none)
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", none)
     with pytest.raises(NoOperatorError) as refused:
         decisions.explain("op", {}, "gfx942", cus)
     assert (refused.value.asked, refused.value.fix) == ("explain 'op'", "see: aiter-prebuilt list")

@@ -11,8 +11,12 @@ from typing import Any, cast
 import pytest
 from support.bundles import small_operator
 
-from aiter_prebuilt import decisions, device, dispatch, loading, locate, reached, signatures, user_tables
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, NoOperatorError, TunedTableError
+from aiter_prebuilt.inspection import decisions
+from aiter_prebuilt.launch import dispatch, loading, reached, user_tables
+from aiter_prebuilt.tracing import signatures
 
 FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
 

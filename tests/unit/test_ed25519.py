@@ -7,7 +7,7 @@ import secrets
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from aiter_prebuilt.ed25519 import is_right
+from aiter_prebuilt.bundles.ed25519 import is_right
 
 ORDER = 2**252 + 27742317777372353535851937790883648493
 #: RFC 8032, 7.1: key, message, signature.

@@ -14,7 +14,7 @@ import pytest
 from support.amdgpu_elf import write
 from support.message_writer import packed
 
-from aiter_prebuilt import elf
+from aiter_prebuilt.bundles import elf
 from aiter_prebuilt.contract.elf import MOST_NOTES, SHARING, ElfError
 from build_tools.errors import CodeObjectError
 from build_tools.objects import codeobject

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt import dispatch
 from aiter_prebuilt.errors import NoKernelError
 from aiter_prebuilt.execute import record
 from aiter_prebuilt.execute.record import Chosen, Recorder
+from aiter_prebuilt.launch import dispatch
 
 FACTS: Any = SimpleNamespace(arch="gfx942:sramecc+", target="gfx942", compute_units=304)
 

@@ -230,7 +230,7 @@ def test_a_child_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _driver(monkeypatch: pytest.MonkeyPatch, **driver: Any) -> None:
     told = {"devices": (), "error": "", "problems": (), "path": "lib"} | driver
-    monkeypatch.setattr("aiter_prebuilt.device.probe", lambda _vendor: SimpleNamespace(**told))
+    monkeypatch.setattr("aiter_prebuilt.devices.device.probe", lambda _vendor: SimpleNamespace(**told))
 
 
 def test_a_device_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

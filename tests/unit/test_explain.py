@@ -13,8 +13,8 @@ from aiter_prebuilt.commands import explain as verb
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import DIM_EXPRESSION, NONE8, Attribute, Dim, TypeVariable
-from aiter_prebuilt.decisions import Explanation, describe
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError
+from aiter_prebuilt.inspection.decisions import Explanation, describe
 
 
 def test_tensors_follow_the_symbols() -> None:

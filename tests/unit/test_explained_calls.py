@@ -13,7 +13,7 @@ import pytest
 
 import aiter_prebuilt
 from aiter_prebuilt.contract.calls import Call
-from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.execute import explain
 from aiter_prebuilt.execute.record import Chosen
 from aiter_prebuilt.execute.run import Execution

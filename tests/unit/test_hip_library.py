@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from aiter_prebuilt import hip_library
+from aiter_prebuilt.devices import hip_library
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -57,5 +57,5 @@ def test_without_such_a_package_there_is_none(site: Path) -> None:
 
 
 def test_importing_the_package_looks_for_nothing() -> None:
-    code = "import sys, aiter_prebuilt; sys.exit('aiter_prebuilt.hip_library' in sys.modules)"
+    code = "import sys, aiter_prebuilt; sys.exit('aiter_prebuilt.devices.hip_library' in sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True, env={"PYTHONPATH": str(ROOT / "src")})

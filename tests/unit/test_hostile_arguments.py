@@ -24,9 +24,9 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 from support.call_tensors import arguments, small  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
-from aiter_prebuilt import signatures  # noqa: E402
 from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
+from aiter_prebuilt.tracing import signatures  # noqa: E402
 
 BF16, F32, I32, U8 = torch.bfloat16, torch.float32, torch.int32, torch.uint8
 

@@ -11,7 +11,7 @@ from support import amdgpu_elf
 from support.bundles import code, small_root
 from support.verified import ARGS, IMAGE, STEP, operator
 
-from aiter_prebuilt import integrity, locate
+from aiter_prebuilt.bundles import integrity, locate
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR, Arg, Operator
 from build_tools.pack import writer
 

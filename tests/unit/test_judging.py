@@ -34,7 +34,7 @@ def test_the_executor_and_the_build_mean_the_same_judge() -> None:
         ("execute/array.py", "POISON", "_POISON"),
         ("execute/values.py", '"f16": (10, -14)', '"f16": (10, -15)'),
         ("execute/record.py", "0 not in", "1 not in"),
-        ("device_memory.py", "_HOST_TO_DEVICE = 1", "_HOST_TO_DEVICE = 2"),
+        ("devices/device_memory.py", "_HOST_TO_DEVICE = 1", "_HOST_TO_DEVICE = 2"),
     ],
 )
 def test_another_verdict_is_another_judge(package: Path, name: str, before: str, after: str) -> None:

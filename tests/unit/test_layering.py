@@ -86,12 +86,12 @@ def test_the_runtime_imports_nothing_outside_the_standard_library() -> None:
 
     for name, path in MODULES.items():
         if name.startswith("aiter_prebuilt"):
-            # A function that was handed a torch tensor may import torch: it is loaded already. The torch_* modules are for torch,
-            # and only a trace or a user imports them (test_torch_library.py).
+            # A function that was handed a torch tensor may import torch: it is loaded already. Tracing is for torch: only a
+            # trace or a user imports it (test_torch_library.py).
             torch_side = name.startswith(
                 (
                     "aiter_prebuilt.ops.",
-                    "aiter_prebuilt.torch_",
+                    "aiter_prebuilt.tracing.",
                     "aiter_prebuilt_bridge.adapted",
                     "aiter_prebuilt_emulator.torch",
                 )

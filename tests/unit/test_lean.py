@@ -13,7 +13,8 @@ SOURCE = Path(__file__).resolve().parents[2] / "src"
 
 
 def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl() -> None:
-    code = "import sys, json, aiter_prebuilt.dispatch, aiter_prebuilt.ops.generated.norm; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json, aiter_prebuilt.launch.dispatch, aiter_prebuilt.ops.generated.norm; "
+    code += "print(json.dumps(sorted(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code],
         env={"PYTHONPATH": str(SOURCE)},
@@ -25,7 +26,7 @@ def test_the_way_to_a_launch_loads_neither_the_python_reader_nor_openssl() -> No
         pytest.skip("the native extension is not built here")
     assert done.returncode == 0, done.stderr
     loaded = set(json.loads(done.stdout))
-    assert "aiter_prebuilt.locate" in loaded
+    assert "aiter_prebuilt.bundles.locate" in loaded
     assert not loaded & {
         "aiter_prebuilt.contract.bundle",
         "aiter_prebuilt.contract.records",

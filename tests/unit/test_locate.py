@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt import locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
 
 if sys.version_info >= (3, 11):
@@ -69,7 +69,7 @@ def test_of_two_bundles_on_the_path_the_first_is_used(tmp_path: Path) -> None:
 def test_a_users_folder_goes_before_the_runtimes_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By the order of sys.path, as modules. Not on it, the runtime's own folder is still searched."""
     own, users = (_install(tmp_path / name, "gfx942-ck-free.apb") for name in ("site", "user"))
-    monkeypatch.setattr(locate, "__file__", f"{own}/aiter_prebuilt/locate.py")
+    monkeypatch.setattr(locate, "__file__", f"{own}/aiter_prebuilt/bundles/locate.py")
     for order in ([users, own], [users], []):
         (found,) = locate.installed("", order)
         assert found.path.startswith(order[0] if order else own)

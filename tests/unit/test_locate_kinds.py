@@ -13,8 +13,9 @@ from types import FrameType
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt import files, integrity, locate, user_tables
+from aiter_prebuilt.bundles import files, integrity, locate
 from aiter_prebuilt.errors import AiterPrebuiltError, BundleDamagedError, NoBundleError, TunedTableError
+from aiter_prebuilt.launch import user_tables
 
 NAME = "gfx942-ck-free.apb"
 

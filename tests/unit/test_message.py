@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt.message import MessageError, read_message
+from aiter_prebuilt.bundles.message import MessageError, read_message
 
 
 @pytest.mark.parametrize(

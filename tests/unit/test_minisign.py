@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from minisign import KeyPair
 
-from aiter_prebuilt import minisign
+from aiter_prebuilt.bundles import minisign
 from aiter_prebuilt.errors import KeyFileError, SignatureError, WrongKeyError
 
 DATA = b"what was signed"

@@ -12,7 +12,7 @@ from support.bundles import small_root
 from support.releases import wheel as _wheel
 from support.verified import IMAGE, operator
 
-from aiter_prebuilt import minisign, trust
+from aiter_prebuilt.bundles import minisign, trust
 from build_tools.errors import MirrorError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from aiter_prebuilt import dispatch
-from aiter_prebuilt.signatures import load as signatures
+from aiter_prebuilt.launch import dispatch
+from aiter_prebuilt.tracing.signatures import load as signatures
 from build_tools.manifest.model import Catalogue, Manifest, Missing
 from build_tools.manifest.parse import load
 from build_tools.report.coverage import compute

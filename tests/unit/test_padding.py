@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from support import amdgpu_elf
 
-from aiter_prebuilt import elf, integrity
+from aiter_prebuilt.bundles import elf, integrity
+from aiter_prebuilt.bundles.kernel_image import KernelImage
 from aiter_prebuilt.contract.elf import PADDING
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR, Arg, Step
-from aiter_prebuilt.kernel_image import KernelImage
 
 KERNEL: dict[str, Any] = {
     ".name": "k", ".symbol": "k.kd", ".kernarg_segment_size": 64, ".kernarg_segment_align": 8, ".group_segment_fixed_size": 0,

@@ -12,8 +12,8 @@ import pytest
 from support.handed import handed, zeros
 
 import aiter_prebuilt
-from aiter_prebuilt import signatures
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.tracing import signatures
 
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from aiter_prebuilt import device
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices.shared_memory import SharedMemory
 from aiter_prebuilt.errors import DriverError, UnsupportedError
 from aiter_prebuilt.ops import _rank_blocks
-from aiter_prebuilt.shared_memory import SharedMemory
 
 NVIDIA_CONTEXT = 0x1000
 

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 import aiter_prebuilt
-from aiter_prebuilt import device, loading, locate, reached, signatures
 from aiter_prebuilt.__main__ import main
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands import preload
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError
+from aiter_prebuilt.launch import loading, reached
+from aiter_prebuilt.tracing import signatures
 
 #: Public functions that launch no kernel of ours, and why.
 NO_LAUNCH = dict.fromkeys(

@@ -142,7 +142,7 @@ def with_constant(text: str, node: ast.Constant) -> str:
 def test_reads_the_files_that_it_should(proofs: Proofs) -> None:
     assert {
         "aiter_prebuilt.execute.run", "aiter_prebuilt.execute.judge", "aiter_prebuilt.execute.values",
-        "aiter_prebuilt.device_memory", "build_tools.cases.near", "build_tools.cases.interval", DRAWS,
+        "aiter_prebuilt.devices.device_memory", "build_tools.cases.near", "build_tools.cases.interval", DRAWS,
     } <= proofs.reached().keys()  # fmt: skip
 
 

@@ -8,8 +8,8 @@ torch = pytest.importorskip("torch")
 
 from support import call_tensors, references, torch_kernels  # noqa: E402
 
-from aiter_prebuilt import signatures  # noqa: E402
 from aiter_prebuilt.execute import judge  # noqa: E402
+from aiter_prebuilt.tracing import signatures  # noqa: E402
 
 
 def test_every_operator_has_one() -> None:

@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from support.bundles import small_root
 from support.verified import IMAGE, operator
 
-from aiter_prebuilt import minisign, trust
+from aiter_prebuilt.bundles import minisign, trust
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import SigningError, WheelError
 from build_tools.pack import writer

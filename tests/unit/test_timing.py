@@ -14,11 +14,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from aiter_prebuilt import timing
 from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES
 from aiter_prebuilt.errors import ArgumentError, NoDeviceError
 from aiter_prebuilt.execute.values import decode
+from aiter_prebuilt.inspection import timing
 
 SCHEMA = Path(timing.__file__).parent / "schemas" / "bench.json"
 
@@ -120,9 +120,9 @@ def test_the_first_vendor_that_has_the_device(monkeypatch: pytest.MonkeyPatch) -
         "amd": [SimpleNamespace(ordinal=0, of="amd")],
         "nvidia": [SimpleNamespace(ordinal=n, of="nvidia") for n in (0, 1)],
     }
-    monkeypatch.setattr("aiter_prebuilt.device.VENDORS", ("amd", "nvidia"))
+    monkeypatch.setattr("aiter_prebuilt.devices.device.VENDORS", ("amd", "nvidia"))
     monkeypatch.setattr(
-        "aiter_prebuilt.device.probe",
+        "aiter_prebuilt.devices.device.probe",
         lambda vendor: SimpleNamespace(devices=devices[vendor], path="lib" + vendor),
     )
     found: Any = timing._device(0)
@@ -148,13 +148,14 @@ def test_medians_of_calls_that_were_waited_for(
     facts: Any = SimpleNamespace(vendor="amd", ordinal=0, arch="gfx942", target="gfx942")
     tensor = (0, "f32", (2,), (1,), ("amd", 0))
     monkeypatch.setattr(timing, "_device", lambda _ordinal: (facts, "lib"))
-    monkeypatch.setattr("aiter_prebuilt.locate.installed", lambda: ())
-    monkeypatch.setattr("aiter_prebuilt.locate.for_target", lambda *_: ())
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.installed", lambda: ())
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", lambda *_: ())
     monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
     monkeypatch.setattr(timing, "describe", lambda *_: ([tensor, None], [0.5], {"symbols": {}}))
     monkeypatch.setattr(timing, "DeviceMemory", lambda *_: memory)
     monkeypatch.setattr(
-        "aiter_prebuilt.dispatch.operator", lambda _name: lambda *given, stream: calls.append((given, stream))
+        "aiter_prebuilt.launch.dispatch.operator",
+        lambda _name: lambda *given, stream: calls.append((given, stream)),
     )
     monkeypatch.setattr("time.perf_counter", lambda: ticks.pop(0))
     found = timing.bench("op", {}, repeat=len(host))
@@ -174,12 +175,12 @@ def test_a_time_says_whether_it_is_the_embedded_devices(
     call = {"types": {}, "symbols": {"M": 4}, "absent": []}
     monkeypatch.setattr(timing, "_device", lambda _ordinal: (facts, "the driver"))
     monkeypatch.setattr(timing, "embedded", lambda path: embedded and path == "the driver")
-    monkeypatch.setattr("aiter_prebuilt.locate.installed", lambda: ())
-    monkeypatch.setattr("aiter_prebuilt.locate.for_target", lambda *_: ())
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.installed", lambda: ())
+    monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", lambda *_: ())
     monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
     monkeypatch.setattr(timing, "describe", lambda *_: ([], [], call))
     monkeypatch.setattr(timing, "DeviceMemory", lambda *_: Memory())
-    monkeypatch.setattr("aiter_prebuilt.dispatch.operator", lambda _name: lambda *, stream: None)
+    monkeypatch.setattr("aiter_prebuilt.launch.dispatch.operator", lambda _name: lambda *, stream: None)
     options = argparse.Namespace(operator="op", call=[], device=0, repeat=1, counters=False, json=True)
     bench.execute(options)
     told = json.loads(capsys.readouterr().out)

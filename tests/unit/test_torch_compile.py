@@ -183,10 +183,10 @@ def _flat(result: Any) -> list[Any]:
 
 
 def test_traced_functions_have_the_eager_parameters() -> None:
-    from aiter_prebuilt import torch_generated
+    from aiter_prebuilt.tracing import generated
 
     for name in torch_kernels.FUNCTIONS:
-        eager, traced = getattr(aiter_prebuilt, name), torch_generated.TRACED[name]
+        eager, traced = getattr(aiter_prebuilt, name), generated.TRACED[name]
         if hasattr(traced, "_schema"):
             found = [(each.name, each.default_value) for each in traced._schema.arguments]
         else:
@@ -225,10 +225,10 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("name", "option"), REFUSED)
 def test_options_are_refused_with_the_same_words(name: str, option: dict[str, Any]) -> None:
-    from aiter_prebuilt import torch_generated
+    from aiter_prebuilt.tracing import generated
 
     texts = []
-    for function in (getattr(aiter_prebuilt, name), torch_generated.TRACED[name]):
+    for function in (getattr(aiter_prebuilt, name), generated.TRACED[name]):
         parameters = inspect.signature(function).parameters.values()
         keywords = {each.name: torch.ones(2, 2) for each in parameters if each.default is each.empty}
         with pytest.raises(errors.UnsupportedError) as raised:
@@ -238,14 +238,14 @@ def test_options_are_refused_with_the_same_words(name: str, option: dict[str, An
 
 
 def test_attention_refuses_gradients_in_a_trace_too() -> None:
-    from aiter_prebuilt import torch_generated
+    from aiter_prebuilt.tracing import generated
 
     q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
     with pytest.raises(errors.UnsupportedError, match="no backward"):
         aiter_prebuilt.flash_attn_func(q, q, q)
     traced = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     with traced, pytest.raises(errors.UnsupportedError, match=r"argument q asks .* no backward"):
-        torch_generated.TRACED["flash_attn_func"](q, q, q)
+        generated.TRACED["flash_attn_func"](q, q, q)
 
 
 def test_gradients_are_refused_however_a_call_comes() -> None:
@@ -258,7 +258,7 @@ def test_gradients_are_refused_however_a_call_comes() -> None:
         "eager = lambda: aiter_prebuilt.rms_norm(x, w, 1e-6)\n"
         "broken = torch.compile(eager, backend='eager')\n"
         "whole = torch.compile(eager, backend='eager', fullgraph=True)\n"
-        "import aiter_prebuilt.torch_library\n"
+        "import aiter_prebuilt.tracing.library\n"
         "by_ops = lambda: torch.ops.aiter_prebuilt.rms_norm(x, w, 1e-6)\n"
         "for call in (eager, by_ops, broken, whole):\n"
         "    for guard in (torch.enable_grad(), torch.no_grad(), torch.inference_mode()):\n"
@@ -305,7 +305,7 @@ def test_eager_calls_go_around_the_dispatcher(monkeypatch: pytest.MonkeyPatch) -
     function = norm.rms_norm
     assert inspect.isfunction(function) and not hasattr(function, "__wrapped__")
     names = {*function.__code__.co_names, *function.__code__.co_freevars}
-    assert not names & {"is_compiling", "torch", "torch_generated"} and "_rms_norm" in names
+    assert not names & {"is_compiling", "torch", "generated"} and "_rms_norm" in names
     seen = []
     monkeypatch.setattr(norm, "_rms_norm", lambda *args: seen.append(args))
     x = torch.ones(2, 8)

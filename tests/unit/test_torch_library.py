@@ -14,9 +14,11 @@ torch = pytest.importorskip("torch")
 
 from support import torch_kernels  # noqa: E402
 
-from aiter_prebuilt import dispatch, errors, signatures  # noqa: E402
+from aiter_prebuilt import errors  # noqa: E402
 from aiter_prebuilt.contract import bytecode  # noqa: E402
 from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT  # noqa: E402
+from aiter_prebuilt.launch import dispatch  # noqa: E402
+from aiter_prebuilt.tracing import signatures  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BF16 = torch.bfloat16
@@ -235,7 +237,7 @@ def test_the_registered_kernel_allocates_what_the_fake_promises(library: Any, na
 
 def test_a_dim_that_is_computed() -> None:
     """No operator of the manifests returns one yet; the rules and the allocation know them."""
-    from aiter_prebuilt import torch_library, torch_shapes
+    from aiter_prebuilt.tracing import library, shapes
 
     tensor = signatures.Tensor
     signature = signatures.Signature(
@@ -251,16 +253,16 @@ def test_a_dim_that_is_computed() -> None:
         {},
     )
     x = torch.ones(2, 3, 65, dtype=BF16)
-    made = torch_library._allocator(signature, signature.returns[0])((x,))
+    made = library._allocator(signature, signature.returns[0])((x,))
     assert made.shape == (2, 3, 5) and made.dtype is torch.float32
     for text in ("N ** 2", "f(N)", "K + 1", "1.5"):
         with pytest.raises(ValueError, match="cannot be computed"):
-            torch_shapes.rule(text, torch_shapes.symbols_of(signature))
+            shapes.rule(text, shapes.symbols_of(signature))
 
 
 def test_a_dim_is_read_off_an_argument_in_which_it_is_one_size() -> None:
     """A star stands for several sizes: a plain dim of that name is not read off it, nor a star off a plain dim."""
-    from aiter_prebuilt import torch_library
+    from aiter_prebuilt.tracing import library
 
     tensor = signatures.Tensor
     arguments = (
@@ -275,7 +277,7 @@ def test_a_dim_is_read_off_an_argument_in_which_it_is_one_size() -> None:
     ):
         out = tensor("out", "return", "bf16", star, dims, False)
         signature = signatures.Signature("made", {}, (*arguments, out), (), ("x", "w"), {}, {})
-        assert torch_library._allocator(signature, out)((x, w)).shape == shape
+        assert library._allocator(signature, out)((x, w)).shape == shape
 
 
 VECTORS = json.loads((ROOT / "tests" / "data" / "expressions.json").read_text())["vectors"]
@@ -292,7 +294,7 @@ OVER_SIZES = [
 
 @pytest.mark.parametrize("vector", VECTORS, ids=[vector["name"] for vector in VECTORS])
 def test_the_shared_vectors_with_torch_operations(vector: dict[str, Any]) -> None:
-    from aiter_prebuilt.torch_shapes import OPERATIONS
+    from aiter_prebuilt.tracing.shapes import OPERATIONS
 
     code = bytes.fromhex(vector["code"])
     if "value" in vector:
@@ -308,7 +310,7 @@ def test_the_shared_vectors_over_symbolic_sizes(vector: dict[str, Any]) -> None:
     from torch._dynamo.source import ConstantSource
     from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv
 
-    from aiter_prebuilt.torch_shapes import rule
+    from aiter_prebuilt.tracing.shapes import rule
 
     shapes = ShapeEnv(specialize_zero_one=False)
     sizes: dict[str, Any] = {}
@@ -332,10 +334,10 @@ def test_import_registers_nothing_and_loads_no_torch() -> None:
     code = (
         "import sys, aiter_prebuilt\n"
         "for name in aiter_prebuilt.__all__: getattr(aiter_prebuilt, name)\n"
-        "assert 'torch' not in sys.modules and 'aiter_prebuilt.torch_library' not in sys.modules\n"
+        "assert 'torch' not in sys.modules and 'aiter_prebuilt.tracing.library' not in sys.modules\n"
         "import torch\n"
         "assert not hasattr(torch.ops.aiter_prebuilt, 'rms_norm')\n"
-        "import aiter_prebuilt.torch_library\n"
+        "import aiter_prebuilt.tracing.library\n"
         "print(torch.ops.aiter_prebuilt.rms_norm.default._schema)\n"
     )
     assert torch_kernels.python(code).startswith("aiter_prebuilt::rms_norm(Tensor input")

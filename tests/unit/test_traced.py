@@ -72,13 +72,13 @@ def test_a_hand_written_function_has_its_options_from_the_manifest() -> None:
     """Refused by the function that the eager one calls; the rest goes on, an option that is an attribute of the call too."""
     made = operator("scale", **WRITTEN, covered={"p": (0.0,), "kind": (1, 2)}, ignored=("seed",))
     assert stand_in(made).splitlines()[-3:] == [
-        "    refuse_scale(p, kind)", "    del seed", "    return torch_calls.scale(x, s, kind, out)"
+        "    refuse_scale(p, kind)", "    del seed", "    return calls.scale(x, s, kind, out)"
     ]  # fmt: skip
     assert refusing(made)[0] == "def refuse_scale(p: float, kind: int) -> None:"
     plain = stand_in(operator("scale", **WRITTEN))
-    assert plain.splitlines()[2:] == ["    return torch_calls.scale(x, p, s, kind, seed, out)"]
+    assert plain.splitlines()[2:] == ["    return calls.scale(x, p, s, kind, seed, out)"]
     in_place = operator("scale", IN_PLACE, function="by_hand", attributes={"n": "int = 3"})
-    assert stand_in(in_place).endswith('"""\n    torch_calls.scale(out, x, n)'), (
+    assert stand_in(in_place).endswith('"""\n    calls.scale(out, x, n)'), (
         "though its parameters are the schema's"
     )
 
@@ -91,7 +91,7 @@ def test_an_enumeration_and_a_tensor_that_must_be_given_go_on() -> None:
         covered={"kind": (1, 2), "s": GIVEN},
     )  # fmt: skip
     assert stand_in(made).splitlines()[-3:] == [
-        "    kind = number(kind)", "    refuse_scale(kind, s)", "    torch_calls.scale(x, kind, s)"
+        "    kind = number(kind)", "    refuse_scale(kind, s)", "    calls.scale(x, kind, s)"
     ]  # fmt: skip
     text = refusals_of("by_hand", [made])
     assert text is not None and "    from enum import Enum\n" in text

@@ -18,9 +18,12 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
-from aiter_prebuilt import torch_attention, torch_generated  # noqa: E402
 from aiter_prebuilt.errors import ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
+from aiter_prebuilt.tracing import (  # noqa: E402
+    attention,
+    generated,
+)
 
 #: Modules with functions that are written by hand: they call torch's operators.
 MODULES = [
@@ -29,16 +32,14 @@ MODULES = [
         import_module(f"aiter_prebuilt.{path.stem}")
         for path in sorted(Path(aiter_prebuilt.__file__).parent.glob("torch_*.py"))
     )
-    if hasattr(module, "_OPS") and module is not torch_generated
+    if hasattr(module, "_OPS") and module is not generated
 ]
 WRITTEN = sorted(
     {
         name
         for module in MODULES
         for name, value in vars(module).items()
-        if name in torch_generated.TRACED
-        and inspect.isfunction(value)
-        and value.__module__ == module.__name__
+        if name in generated.TRACED and inspect.isfunction(value) and value.__module__ == module.__name__
     }
 )
 #: A call is tried as it is, and with each of these left out or asked for where its function has them.
@@ -88,8 +89,8 @@ def traced(
     stand_in = SimpleNamespace(default=called)
     for module in MODULES:
         monkeypatch.setattr(module, "_OPS", SimpleNamespace(**{name: stand_in}))
-    monkeypatch.setattr(torch_attention, "_units", lambda ordinal: 256)
-    result = torch_generated.TRACED[name](**arguments)
+    monkeypatch.setattr(attention, "_units", lambda ordinal: 256)
+    result = generated.TRACED[name](**arguments)
     (only,) = seen
     return only, result
 
@@ -171,8 +172,8 @@ def test_a_traced_product_fills_the_memory_of_its_caller(
         return made
 
     stand_in = SimpleNamespace(default=call)
-    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(**{operator: stand_in}))
-    traced_product = torch_generated.TRACED["gemm_a16w16"]
+    monkeypatch.setattr(generated, "_OPS", SimpleNamespace(**{operator: stand_in}))
+    traced_product = generated.TRACED["gemm_a16w16"]
     assert traced_product(a, b, y=y, **words) is y and bool((y == 1).all())
     assert [value is given for value, given in zip(seen[0], (a, b, None), strict=True)] == [True] * 3
     if words:
@@ -184,9 +185,9 @@ def test_a_traced_product_fills_the_memory_of_its_caller(
 def test_a_traced_product_takes_no_other_memory(wrong: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made = torch.ones(5, 16, dtype=BF16)
     stand_in = SimpleNamespace(default=lambda *_: made)
-    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(gemm_a16w16=stand_in))
+    monkeypatch.setattr(generated, "_OPS", SimpleNamespace(gemm_a16w16=stand_in))
     with pytest.raises(ArgumentKindError, match="gemm_a16w16: write its result"):
-        torch_generated.TRACED["gemm_a16w16"](
+        generated.TRACED["gemm_a16w16"](
             torch.zeros(5, 64, dtype=BF16), torch.zeros(16, 64, dtype=BF16), y=wrong
         )
 
@@ -199,12 +200,12 @@ def test_a_traced_product_of_fp8_takes_the_type_of_its_memory(monkeypatch: pytes
         return torch.ones_like(y)
 
     stand_in = SimpleNamespace(default=call)
-    monkeypatch.setattr(torch_generated, "_OPS", SimpleNamespace(gemm_a8w8_blockscale=stand_in))
+    monkeypatch.setattr(generated, "_OPS", SimpleNamespace(gemm_a8w8_blockscale=stand_in))
     given = (
         torch.zeros(5, 128, dtype=FP8),
         torch.zeros(16, 128, dtype=FP8),
         torch.zeros(5, 1),
         torch.zeros(1, 1),
     )
-    assert torch_generated.TRACED["gemm_a8w8_blockscale"](*given, BF16, y=y, config={}) is y
+    assert generated.TRACED["gemm_a8w8_blockscale"](*given, BF16, y=y, config={}) is y
     assert seen[0][-1] == torch.float16

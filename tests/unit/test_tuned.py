@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from aiter_prebuilt import user_tables
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.contract.records import TunedRow
 from aiter_prebuilt.errors import TunedTableError
+from aiter_prebuilt.launch import user_tables
 from build_tools.__main__ import cli
 from build_tools.errors import UsageError
 from build_tools.manifest.problems import Problems

@@ -8,10 +8,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from aiter_prebuilt import dispatch, errors, value_checks  # noqa: E402
+from aiter_prebuilt import errors  # noqa: E402
 from aiter_prebuilt.errors import ArgumentError, ArgumentValueError, UnsupportedError  # noqa: E402
-from aiter_prebuilt.signatures import load  # noqa: E402
-from aiter_prebuilt.value_contracts import CONTRACTS, UnknownSizeError  # noqa: E402
+from aiter_prebuilt.launch import dispatch, value_checks  # noqa: E402
+from aiter_prebuilt.launch.value_contracts import CONTRACTS, UnknownSizeError  # noqa: E402
+from aiter_prebuilt.tracing.signatures import load  # noqa: E402
 
 
 class _Known:

@@ -13,14 +13,14 @@ from support.bundles import blob, small_root
 from support.mutate import stored_at
 from support.verified import IMAGE, operator
 
-from aiter_prebuilt import integrity
 from aiter_prebuilt.__main__ import main as command
+from aiter_prebuilt.bundles import integrity
+from aiter_prebuilt.bundles.integrity import Verdict
+from aiter_prebuilt.bundles.locate import InstalledBundle
 from aiter_prebuilt.commands import verify as verb
 from aiter_prebuilt.contract.calls import Call, pack
 from aiter_prebuilt.contract.records import Operator
 from aiter_prebuilt.execute.run import Execution
-from aiter_prebuilt.integrity import Verdict
-from aiter_prebuilt.locate import InstalledBundle
 from build_tools.pack import writer
 
 

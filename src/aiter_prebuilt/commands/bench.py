@@ -9,7 +9,7 @@ from typing import Any
 from aiter_prebuilt.commands.explain import settings_of
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt.timing import Benchmark, bench
+from aiter_prebuilt.inspection.timing import Benchmark, bench
 
 _TOTALS = (
     "mfma_flops",

@@ -8,14 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt import call_forms, device, dispatch, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, NoBundleError
+from aiter_prebuilt.inspection import call_forms
+from aiter_prebuilt.launch import dispatch
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.call_forms import Asked, CallForms
+    from aiter_prebuilt.inspection.call_forms import Asked, CallForms
 
 HELP = "is each call of a model's steps served here, by which kernel, and was that proved"
 #: As a target's name begins whose calls these are; the forms are AITER's, which has no others.

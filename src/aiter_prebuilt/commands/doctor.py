@@ -10,12 +10,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt import device, hip_library, locate, native, ownership, user_tables
+from aiter_prebuilt.bundles import locate, ownership
 from aiter_prebuilt.commands import bridge
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
-from aiter_prebuilt.dispatch import CHECK
-from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.devices import device, hip_library, native
+from aiter_prebuilt.errors import CHECK, AiterPrebuiltError
+from aiter_prebuilt.launch import user_tables
 
 HELP = "devices, drivers, bundles and versions: what would be used, and why"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}

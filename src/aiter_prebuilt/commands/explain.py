@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from aiter_prebuilt import device, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands.output import print_json, print_table
-from aiter_prebuilt.decisions import Explanation, explain
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
+from aiter_prebuilt.inspection.decisions import Explanation, explain
 
 HELP = "why this kernel, or why none: every candidate with its verdict and cost"
 
@@ -46,7 +47,7 @@ def settings_of(verb: str, words: Sequence[str]) -> dict[str, str]:
     Raises:
         ArgumentError: a word has no ``=``, or a symbol is given twice.
     """
-    settings = {}
+    settings: dict[str, str] = {}
     for text in words:
         name, equals, value = text.partition("=")
         if not equals:

@@ -6,7 +6,7 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from aiter_prebuilt import locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands.output import not_executed, not_pinned, nothing, passed, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.provenance import unpinned

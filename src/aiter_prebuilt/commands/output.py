@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt import locate
+from aiter_prebuilt.bundles import locate
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.locate import InstalledBundle
+    from aiter_prebuilt.bundles.locate import InstalledBundle
 
 JSON_VERSION: Final = 1
 

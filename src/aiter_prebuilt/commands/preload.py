@@ -7,9 +7,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from aiter_prebuilt import device, dispatch, loading, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.launch import dispatch, loading
 
 HELP = "load every kernel on the devices here: how long it takes, and what a driver refuses"
 NO_DEVICE = 2

@@ -12,15 +12,16 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt import device, locate, trust
+from aiter_prebuilt.bundles import locate, trust
+from aiter_prebuilt.bundles.integrity import Verdict, verify
+from aiter_prebuilt.bundles.minisign import PublicKey
+from aiter_prebuilt.bundles.trust import Seal
 from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
 from aiter_prebuilt.contract.provenance import left_out
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
-from aiter_prebuilt.integrity import Verdict, verify
-from aiter_prebuilt.minisign import PublicKey
-from aiter_prebuilt.trust import Seal
 
 HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --key its signer; --execute runs each operator"
 NO_DEVICE = 2

@@ -167,7 +167,9 @@ class CodeGraph:
     def resolve(self, module: str, name: str) -> Part:
         """Find the definition behind a name of a module, through modules that import it; text where it is not followed."""
         module, name = self._target(module, name)
-        outside = f"@{module}.{name}" if name else f"@{module}"
+        # A module of the packages is known by its own name: it may move, too.
+        called = module.rpartition(".")[2] if self._path(module) is not None else module
+        outside = f"@{called}.{name}" if name else f"@{called}"
         if self._beyond(module) or (module, name) in self.cut:
             return outside
         known = self._module(module)

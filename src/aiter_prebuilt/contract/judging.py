@@ -17,11 +17,18 @@ ENTRY: Final = ("aiter_prebuilt.execute.run", "run")
 #: recipes, which are named anew in each build.
 NOT_JUDGING: Final = frozenset(
     {
-        "aiter_prebuilt", "aiter_prebuilt.device", "aiter_prebuilt.dispatch", "aiter_prebuilt.errors", "aiter_prebuilt.locate",
-        "aiter_prebuilt.native", "aiter_prebuilt._native", "aiter_prebuilt.contract.judging", "aiter_prebuilt.contract.receipt",
+        "aiter_prebuilt",
+        "aiter_prebuilt._native",
+        "aiter_prebuilt.bundles.locate",
+        "aiter_prebuilt.contract.judging",
+        "aiter_prebuilt.contract.receipt",
         "aiter_prebuilt.contract.version",
+        "aiter_prebuilt.devices.device",
+        "aiter_prebuilt.devices.native",
+        "aiter_prebuilt.errors",
+        "aiter_prebuilt.launch.dispatch",
     }
-)  # fmt: skip
+)
 
 
 def judge_graph(package: Path) -> CodeGraph:

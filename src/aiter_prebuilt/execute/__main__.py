@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt import device, native
 from aiter_prebuilt.contract.calls import Call, CallsError, read
+from aiter_prebuilt.devices import device, native
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.execute.explain import explain
 from aiter_prebuilt.execute.fork import forked, here

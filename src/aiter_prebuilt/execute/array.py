@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES, DType
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentDTypeError
 from aiter_prebuilt.execute.layout import Layout, dense
 from aiter_prebuilt.execute.values import POISON

@@ -9,14 +9,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import aiter_prebuilt
-from aiter_prebuilt import dispatch, locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.contract.calls import Array, Call
-from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.errors import NoBundleError
 from aiter_prebuilt.execute.array import DeviceArray, dtype_named
 from aiter_prebuilt.execute.layout import Layout, dense
 from aiter_prebuilt.execute.record import Recorder, instead
 from aiter_prebuilt.execute.run import Execution, ended, failed, uploaded
+from aiter_prebuilt.launch import dispatch
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from aiter_prebuilt import device, loading
 from aiter_prebuilt.contract.calls import Call
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import AiterPrebuiltError, NoDeviceError
 from aiter_prebuilt.execute import recipes
 from aiter_prebuilt.execute.record import Chosen
 from aiter_prebuilt.execute.run import Execution, failed, named, run
+from aiter_prebuilt.launch import loading
 
 _PIECE = 1 << 16
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aiter_prebuilt import dispatch, locate
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles.files import open_file
 from aiter_prebuilt.contract.calls import Call, CallsError, read
-from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.execute.run import Execution, failed, named, run
-from aiter_prebuilt.files import open_file
+from aiter_prebuilt.launch import dispatch
 
 
 def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:

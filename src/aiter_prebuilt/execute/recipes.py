@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TypeAlias
 
-from aiter_prebuilt import locate
+from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.receipt import recipe_digests
 

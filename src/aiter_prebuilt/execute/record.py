@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt import dispatch, native
-from aiter_prebuilt.device import DeviceFacts
+from aiter_prebuilt.devices import native
+from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.execute.recipes import digest_of
+from aiter_prebuilt.launch import dispatch
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import DecisionInfo, Operator

@@ -16,8 +16,8 @@ import aiter_prebuilt
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want
 from aiter_prebuilt.contract.judging import judging
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt.device import DeviceFacts
-from aiter_prebuilt.device_memory import DeviceMemory
+from aiter_prebuilt.devices.device import DeviceFacts
+from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import DriverError
 from aiter_prebuilt.execute import judge
 from aiter_prebuilt.execute.array import DeviceArray

@@ -7,8 +7,8 @@ from numbers import Real
 from operator import index as _index
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from aiter_prebuilt import native
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.devices import native
 from aiter_prebuilt.errors import (
     AiterPrebuiltError,
     ArgumentDTypeError,

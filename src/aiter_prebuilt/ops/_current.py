@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt import device
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import DriverError
 from aiter_prebuilt.ops._common import element_type
 

@@ -6,7 +6,7 @@ from math import prod
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output, number, refuse
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.moe_gemm import fused_experts

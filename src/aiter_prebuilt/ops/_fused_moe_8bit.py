@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, places, shuffled

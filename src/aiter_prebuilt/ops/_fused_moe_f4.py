@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, like, no_output, outputs, refuse
 from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, places, shuffled
 from aiter_prebuilt.ops._plans import Plan, plan_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Final, NamedTuple, cast
 
-from aiter_prebuilt import device
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentStrideError
 from aiter_prebuilt.ops._common import refuse
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt import native
+from aiter_prebuilt.devices import native
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, _prototypes
 

@@ -9,9 +9,9 @@ import sys
 from typing import Any, Final
 
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.devices.shared_memory import SharedMemory
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._ranks import Ranks, exported, meet, opened
-from aiter_prebuilt.shared_memory import SharedMemory
 
 #: Workgroups that one call has at most, each with a region of its own: enough to keep seven links of a device busy.
 GROUPS: Final = 64
@@ -61,7 +61,7 @@ class RankBlocks:
         """Allocate this rank's block on a device (vendor and ordinal).
 
         Raises:
-            DriverError: see :class:`aiter_prebuilt.shared_memory.SharedMemory`.
+            DriverError: see :class:`aiter_prebuilt.devices.shared_memory.SharedMemory`.
         """
         self.rank, self.world = rank, world
         #: Bytes of the largest message, in whole packs.

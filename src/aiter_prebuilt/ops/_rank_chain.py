@@ -6,7 +6,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from aiter_prebuilt.contract.dtype import BY_NAME
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._rank_blocks import GROUPS, RankBlocks, kind_of
 from aiter_prebuilt.ops._rank_views import as_rows, first_columns, flat, nbytes
 

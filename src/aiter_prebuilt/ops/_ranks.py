@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 from weakref import WeakValueDictionary
 
 from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.devices.shared_memory import SharedMemory
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt.shared_memory import SharedMemory
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup

@@ -18,9 +18,9 @@ def traced(function: F) -> F:
 
     def stand_in(*args: Any, **keywords: Any) -> Any:
         # The trace runs this import: it registers the operators.
-        from aiter_prebuilt import torch_generated
+        from aiter_prebuilt.tracing import generated
 
-        return torch_generated.TRACED[name](*args, **keywords)
+        return generated.TRACED[name](*args, **keywords)
 
     setattr(function, "_torchdynamo_inline", stand_in)  # noqa: B010  # a function has no such attribute to mypy
     return function

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output
 from aiter_prebuilt.ops._pairs import of_pairs, scale_sizes
 from aiter_prebuilt.ops._traced import traced

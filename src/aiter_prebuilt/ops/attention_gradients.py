@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, window_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.attention_gradients import refuse_mha_bwd, refuse_mha_varlen_bwd

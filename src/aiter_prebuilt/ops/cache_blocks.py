@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
 from aiter_prebuilt.errors import ArgumentKindError
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._traced import traced
 

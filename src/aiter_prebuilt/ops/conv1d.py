@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
 from aiter_prebuilt.ops._delta import as_it_lies, longest, with_silu
 from aiter_prebuilt.ops._traced import traced

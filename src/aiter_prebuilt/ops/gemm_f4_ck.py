@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._mla import addresses, contexts_of, in_order

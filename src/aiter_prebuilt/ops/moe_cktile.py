@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes, number
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.mx_quant import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, number, refuse
 from aiter_prebuilt.ops._mxfp import of_rows, wants_fp8
 from aiter_prebuilt.ops._traced import traced

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.plain_topk import refuse_topk_plain
 

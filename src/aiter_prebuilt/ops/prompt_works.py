@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._traced import traced

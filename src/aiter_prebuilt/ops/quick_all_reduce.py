@@ -12,13 +12,13 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from aiter_prebuilt.contract.dtype import BY_NAME
+from aiter_prebuilt.devices.shared_memory import HANDLE_BYTES
 from aiter_prebuilt.errors import ArgumentKindError, ArgumentShapeError
 from aiter_prebuilt.ops import _rank_checks as checks
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of, place_of
 from aiter_prebuilt.ops._rank_chain import made
 from aiter_prebuilt.ops._rank_views import aligned, as_rows, dense, flat, nbytes, packed, parts
-from aiter_prebuilt.shared_memory import HANDLE_BYTES
 
 if TYPE_CHECKING:
     import torch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, as_type, like, no_output
 from aiter_prebuilt.ops._random import default, pair, tokens
 from aiter_prebuilt.ops._traced import traced

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from aiter_prebuilt.dispatch import operator
+from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, new_results, number, refuse
 from aiter_prebuilt.ops._named_errors import blame
 from aiter_prebuilt.ops._traced import traced

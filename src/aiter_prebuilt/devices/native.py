@@ -1,0 +1,45 @@
+"""The native extension: found, checked against this package's contract numbers, imported once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE
+from aiter_prebuilt.errors import NativeError
+from aiter_prebuilt.forks import importing
+
+_REINSTALL = "run: pip install --force-reinstall aiter-prebuilt"
+#: In a checkout, which pip has not installed, the extension is compiled beside the sources.
+_DEVELOP = "this is a checkout; run: python -m build_tools develop"
+
+
+def _remedy() -> str:
+    """What to type next, where this package lies."""
+    root = Path(__file__).resolve().parents[3]
+    return _DEVELOP if (root / "build_tools" / "verbs" / "develop.py").is_file() else _REINSTALL
+
+
+def module() -> ModuleType:
+    """``aiter_prebuilt._native``.
+
+    Raises:
+        NativeError: it is missing, cannot be loaded, or was built for other contract numbers.
+        ForkError: this process was forked in the middle of another thread's import.
+    """
+    try:
+        with importing:
+            from aiter_prebuilt import _native
+    except ImportError as error:
+        raise NativeError(
+            "load the native extension aiter_prebuilt._native", str(error), _remedy()
+        ) from error
+    built = _native.contract()
+    wanted = (BUNDLE_FORMAT, RECIPE, NATIVE_ABI)
+    if built != wanted:
+        raise NativeError(
+            "load the native extension aiter_prebuilt._native",
+            f"it has the contract numbers {built} (bundle format, recipe, ABI), this package has {wanted}",
+            _remedy(),
+        )
+    return _native

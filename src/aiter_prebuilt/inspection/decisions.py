@@ -1,0 +1,264 @@
+"""Why this kernel, or why none: the live choice, run for a described call instead of real tensors.
+
+A call is described by the operator's symbols (``M=17 N=4096 causal=1``), types (``T=f16``) and absent optional tensors
+(``bias=none``). Tensors are contiguous unless a stride symbol is given, and aligned to 256 bytes unless ``x.align=2`` says
+otherwise.
+The decision is made by the same native code that serves a real call.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
+from aiter_prebuilt.contract.records import (
+    ATTRIBUTE_KINDS,
+    DIM_BIND,
+    DIM_EXPRESSION,
+    NO_TEXT,
+    NONE8,
+    Operator,
+    Tensor,
+)
+from aiter_prebuilt.errors import ArgumentError, NoOperatorError
+from aiter_prebuilt.launch import dispatch, user_tables
+
+_ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the next
+_BYTES = 1 << 40
+#: The flavours of which a target has one as its own.
+_E4M3 = ("e4m3fn", "e4m3fnuz")
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """``decisions``: one per candidate, as the native side made them; the chosen one has ``chosen`` set. Rows of the user's
+    tables that name what no bundle has come last. ``tables``: the user's tables for this operator and target.
+    """
+
+    operator: str
+    target: str
+    cus: int
+    call: dict[str, Any]
+    decisions: tuple[Any, ...]
+    tables: tuple[str, ...]
+
+
+def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None = None) -> Explanation:
+    """Decide for operator ``name`` on ``target`` with ``cus`` compute units (the target's usual number when None).
+
+    Raises:
+        NoBundleError, NoOperatorError: nothing to decide about.
+        ArgumentError: a symbol is missing, unknown or no number; its text lists what the operator needs.
+        TunedTableError: a table of ``AITER_PREBUILT_TUNED`` is not what it should be.
+    """
+    if cus is not None and not 1 <= cus < 2**31:
+        raise ArgumentError(
+            f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example"
+        )
+    serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
+    block, usual = find_operator(name, serving)
+    tensors, attributes, call = describe(block, settings)
+    bundles = tuple(locate.open_bundle(bundle) for bundle in serving)
+    units = cus or usual
+    mine = dispatch.tuned_tables(name, target, units, bundles)
+    decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes), mine)
+    users = [user for user in user_tables.read(user_tables.setting()) if user.operator == name]
+    notes = {f"{user.path}:{row.line}": row for user in users for row in user.table.rows}
+    said = []
+    for decision in decisions:
+        row = notes.get(decision["row"])
+        said.append({**decision, "us": row.us if row else "", "source": row.source if row else ""})
+    return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
+
+
+def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:
+    """The operator's index records in the first bundle that has it, and the usual compute units of its target.
+
+    Raises:
+        NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
+    """
+    names: set[str] = set()
+    for installed in serving:
+        bundle = locate.read_bundle(installed)
+        names.update(bundle.names)
+        if name in bundle.names:
+            try:
+                return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
+            except FormatError as error:
+                raise locate.damaged(installed, error) from error
+    if serving:
+        missing = dispatch.absent(
+            f"explain {name}", name, serving[0].target, {each.profile for each in serving}
+        )
+        if missing is not None:
+            raise missing
+    raise NoOperatorError(
+        f"explain {name!r}",
+        f"the installed bundles have {', '.join(sorted(names))}",
+        "see: aiter-prebuilt list",
+    )
+
+
+def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Tensors and attributes of the described call, as the native side takes them, and the call as plain data."""
+    left = dict(settings)
+    types = [_type(variable.name, variable.allowed, left) for variable in operator.type_variables]
+    absent = {
+        tensor.name for tensor in operator.tensors if tensor.optional and left.pop(tensor.name, "") == "none"
+    }
+    aligns = {
+        tensor.name: _align(left.pop(tensor.name + ".align", "256"), tensor.name + ".align")
+        for tensor in operator.tensors
+    }
+    attributes = [_attribute(attribute, left) for attribute in operator.attributes]
+    present = [tensor for tensor in operator.tensors if tensor.name not in absent]
+    slots = _slots(operator, present, left)
+    if left:
+        raise _problem(operator, f"{', '.join(sorted(left))} is not a symbol of it")
+    try:
+        tensors = [
+            None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name])
+            for tensor in operator.tensors
+        ]
+    except ExpressionError as error:
+        raise _problem(operator, f"a size cannot be computed: {error}") from None
+    call = {
+        "types": {
+            variable.name: dtype.BY_NUMBER[number].name
+            for variable, number in zip(operator.type_variables, types, strict=True)
+        },
+        "symbols": {
+            name: value
+            for name, value in zip(operator.slots, slots, strict=True)
+            if value is not None and name[0] not in "&?"
+        },
+        "absent": sorted(absent),
+    }
+    return tensors, attributes, call
+
+
+def _align(text: str, name: str) -> int:
+    value = _number(text, name)
+    if value < 1 or value & (value - 1):
+        raise ArgumentError(
+            f"explain with {name}={text}", "not a power of two", f"write {name}=16, for example"
+        )
+    return value
+
+
+def _problem(operator: Operator, found: str) -> ArgumentError:
+    symbols = sorted(
+        {
+            operator.slots[dim.slot]
+            for tensor in operator.tensors
+            for dim in tensor.dims
+            if dim.kind == DIM_BIND
+        }
+    )
+    wants = " ".join(f"{name}=.." for name in symbols)
+    return ArgumentError(
+        f"explain {operator.name}",
+        found,
+        f"write: aiter-prebuilt explain {operator.name} {wants} ({operator.signature})",
+    )
+
+
+def _number(text: str, name: str) -> int:
+    try:
+        value = int(text)
+        if -(2**63) <= value < 2**63:
+            return value
+        raise ValueError
+    except ValueError:
+        raise ArgumentError(
+            f"explain with {name}={text}", "not an integer of 64 bits", f"write {name}=16, for example"
+        ) from None
+
+
+def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
+    text = left.pop(name, "")
+    if not text:
+        return allowed[0]
+    for number in allowed:
+        if text in _words(number):
+            return number
+    names = [dtype.BY_NUMBER[number].name for number in allowed]
+    known = [f"{dtype.TARGET_FP8} ({each})" if each in _E4M3 else each for each in names]
+    raise ArgumentError(
+        f"explain with {name}={text}", f"{name} is one of {', '.join(known)}", f"write {name}={names[0]}"
+    )
+
+
+def _words(number: int) -> set[str]:
+    """What people call a type: its name in tables and reasons, torch's, that of the documents (fp16), and the signature's for the
+    target's own e4m3. A bundle's operators take only the flavour of its target.
+    """
+    kind = dtype.BY_NUMBER[number]
+    documents = re.sub(r"^f(?=\d)", "fp", kind.name)
+    return {kind.name, kind.torch, documents} | ({dtype.TARGET_FP8} if kind.name in _E4M3 else set())
+
+
+def _attribute(attribute: Any, left: dict[str, str]) -> Any:
+    text = left.pop(attribute.name, attribute.default)
+    kind = ATTRIBUTE_KINDS[attribute.kind]
+    if kind == "float":
+        try:
+            return float(text or 1.0)
+        except ValueError:
+            raise ArgumentError(
+                f"explain with {attribute.name}={text}", "not a number", f"write {attribute.name}=0.5"
+            ) from None
+    if kind == "enum":
+        return text or attribute.values[0]
+    if kind == "text":
+        return None if text == NO_TEXT else text
+    words = {"true": 1, "false": 0, "": 0}
+    return words[text] if text in words else _number(text, attribute.name)
+
+
+def _slots(operator: Operator, present: list[Tensor], left: dict[str, str]) -> list[int | None]:
+    slots: list[int | None] = [None] * len(operator.slots)
+    for tensor in present:
+        for dim in (*tensor.dims, *tensor.strides):
+            name = operator.slots[dim.slot]
+            if dim.kind == DIM_BIND and name in left:
+                slots[dim.slot] = _number(left.pop(name), name)
+    missing = sorted(
+        {
+            operator.slots[d.slot]
+            for t in present
+            for d in t.dims
+            if d.kind == DIM_BIND and slots[d.slot] is None
+        }
+    )
+    if missing:
+        raise _problem(operator, f"{', '.join(missing)} is missing")
+    return slots
+
+
+def _raw(
+    operator: Operator, tensor: Tensor, types: list[int], slots: list[int | None], align: int
+) -> tuple[Any, ...]:
+    filled = [0 if value is None else value for value in slots]
+    shape = [filled[dim.slot] if dim.kind == DIM_BIND else evaluate(dim.code, filled) for dim in tensor.dims]
+    strides = [1] * len(shape)
+    for place in range(len(shape) - 2, -1, -1):
+        strides[place] = strides[place + 1] * max(1, shape[place + 1])
+    for place, dim in enumerate(tensor.strides):
+        given = slots[dim.slot] if dim.kind == DIM_BIND else None
+        if given is not None:
+            strides[place] = given
+        elif dim.kind == DIM_BIND:
+            slots[dim.slot] = strides[place]
+        elif dim.kind == DIM_EXPRESSION:
+            strides[place] = evaluate(dim.code, filled)
+    number = tensor.dtype if tensor.type_var == NONE8 else types[tensor.type_var]
+    address = _BYTES + _ADDRESS * (1 + operator.tensors.index(tensor)) + (0 if align >= 256 else align)
+    return address, dtype.BY_NUMBER[number].name, tuple(shape), tuple(strides), ("amd", 0)

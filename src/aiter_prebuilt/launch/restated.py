@@ -1,0 +1,187 @@
+"""Calls that no kernel takes as they are, said with other tensors of the same meaning, when the native side refused them.
+
+Torch's tensors alone: it makes the copies, on its current stream. What is refused stays refused where nothing can be said for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
+
+#: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
+_SLOTS = "slot_mapping"
+
+#: Results of which the first rows are written, as many as the tensor behind them has: AITER's buffers are of the largest batch.
+_FIRST_ROWS = {
+    "topk_softmax": (("topk_weights", "topk_indices", "token_expert_indices"), "gating_output"),
+    "topk_sigmoid": (("topk_weights", "topk_indices"), "gating_output"),
+}
+
+_SCALES = ("x_scale", "w_scale")
+#: Tensors that kernels of a product walk only if they are dense. AITER takes padded rows, expanded scales and transposed views.
+_DENSE = {
+    "gemm_a8w8": ("XQ", "WQ", *_SCALES, "bias", "out"),
+    "gemm_a8w8_CK": ("XQ", "WQ", *_SCALES, "bias"),
+    "gemm_a8w8_ASM": (*_SCALES, "bias"),
+    "gemm_a8w8_bpreshuffle": _SCALES,
+    "gemm_a8w8_blockscale": (*_SCALES, "out"),
+    "batched_gemm_a8w8": ("XQ", "WQ", *_SCALES, "out"),
+    "batched_gemm_a8w8_CK": ("XQ", "WQ", *_SCALES),
+    "batched_gemm_bf16": ("XQ", "WQ", "out"),
+    "batched_gemm_bf16_CK": ("XQ", "WQ"),
+    "deepgemm": ("XQ", "Y", *_SCALES),
+    "deepgemm_f16": ("XQ", "Y", *_SCALES),
+}
+
+#: Arguments to call with instead, and what to call after that.
+Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
+
+
+def restated(name: str, *arguments: Any) -> Restated | None:
+    """The call of operator ``name`` with tensors that its kernels walk; None if there is no other way to say it.
+
+    Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
+    copied, and what was written is copied back. So are tensors of products that are not dense. A scale a row may lack its last
+    dim. Results of routing may have more rows. Slots of 32 bits are widened.
+    """
+    torch: Any = sys.modules.get("torch")
+    if torch is None:
+        return None
+    from aiter_prebuilt.tracing.signatures import load
+
+    signature = load().get(name)
+    if signature is None or len(arguments) < len(signature.tensors):
+        return None
+    given, specs = list(arguments), signature.tensors
+    if name in WITHOUT_GRADIENT:
+        for place, each in enumerate(given[: len(specs)]):
+            if isinstance(each, torch.Tensor) and each.requires_grad:
+                given[place] = each.detach()
+    _slots(torch, specs, given)
+    _first_rows(torch, name, specs, given)
+    _columns(torch, specs, given)
+    back = _copies(torch, name, specs, given)
+    if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
+        return None
+    return tuple(given), (lambda: _copy_back(torch, back)) if back else None
+
+
+def _slots(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
+    """Widen slots of 32 bits where the kernels read 64."""
+    for place, spec in enumerate(specs):
+        each = given[place]
+        if spec.name == _SLOTS and spec.type == "i64" and isinstance(each, torch.Tensor):
+            given[place] = each.long() if each.dtype == torch.int32 else each
+
+
+def _first_rows(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> None:
+    """Narrow results of more rows than a call has to the rows that it writes."""
+    names, counted = _FIRST_ROWS.get(name, ((), ""))
+    places = {spec.name: place for place, spec in enumerate(specs)}
+    for each in names:
+        place, whole = places[each], given[places[counted]]
+        buffer = given[place]
+        if not (isinstance(buffer, torch.Tensor) and isinstance(whole, torch.Tensor)):
+            continue
+        if buffer.dim() == whole.dim() == 2 and buffer.shape[0] > whole.shape[0]:
+            given[place] = buffer[: whole.shape[0]]
+
+
+def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
+    """One number a row, without the last dim of one that the signature has: seen with it."""
+    shapes = [
+        tuple(each.shape[:-1])
+        for spec, each in zip(specs, given, strict=False)
+        if spec.star and spec.dims[1:] != ("1",) and isinstance(each, torch.Tensor)
+    ]
+    for place, spec in enumerate(specs):
+        each = given[place]
+        if (
+            spec.star
+            and spec.dims[1:] == ("1",)
+            and isinstance(each, torch.Tensor)
+            and tuple(each.shape) in shapes
+        ):
+            given[place] = each.unsqueeze(-1)
+
+
+def _copies(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> list[tuple[Any, Any]] | None:
+    """Copy tensors that kernels do not walk.
+
+    Returns:
+        (what was given, its copy) of each tensor that the call writes. None: one of these may not be written.
+    """
+    back = []
+    whole = given[: len(specs)]
+    dense = _DENSE.get(name, ())
+    for place, spec in enumerate(specs):
+        each = given[place]
+        if not isinstance(each, torch.Tensor) or each.is_contiguous():
+            continue
+        if spec.name not in dense and not _apart(each, spec):
+            continue
+        written = spec.role != "in"
+        others = [(other, specs[at].role != "in") for at, other in enumerate(whole) if at != place]
+        if written and not _alone(torch, each, others):
+            return None
+        given[place] = each.detach().clone(memory_format=torch.contiguous_format)
+        if written:
+            back.append((each, given[place]))
+    return back
+
+
+def _apart(tensor: Any, spec: Any) -> bool:
+    """Tell whether the leading dims of a tensor of rows cannot be taken as one."""
+    leading = tensor.dim() - len(spec.dims) + 1
+    return bool(spec.star) and leading > 1 and not _as_one(tensor.shape[:leading], tensor.stride()[:leading])
+
+
+def _as_one(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Can these dims be taken as one? As ``csrc/runtime/shape.cpp`` has it."""
+    expected = None
+    for size, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if size == 0:
+            return True
+        if size == 1:
+            continue
+        if expected is not None and stride != expected:
+            return False
+        expected = stride * size
+    return True
+
+
+def _span(tensor: Any) -> tuple[int, int]:
+    """The first byte, and the one behind the last."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    first = tensor.data_ptr()
+    return first, first + (last + 1) * tensor.element_size()
+
+
+def _alone(torch: Any, tensor: Any, others: Sequence[tuple[Any, bool]]) -> bool:
+    """May it be written: are its elements its own, or those of one that is only read, and the very same? Of the others: are they
+    written?
+    """
+    reach = 0
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        if size > 1:
+            if stride <= reach:
+                return False
+            reach += (size - 1) * stride
+    first, end = _span(tensor)
+    for other, also_written in others:
+        if not isinstance(other, torch.Tensor) or not other.numel():
+            continue
+        theirs = _span(other)
+        same = first == theirs[0] and tensor.shape == other.shape and tensor.stride() == other.stride()
+        if (also_written or not same) and theirs[0] < end and first < theirs[1]:
+            return False
+    return True
+
+
+def _copy_back(torch: Any, pairs: Sequence[tuple[Any, Any]]) -> None:
+    with torch.no_grad():
+        for given, copy in pairs:
+            given.copy_(copy)

@@ -1,0 +1,133 @@
+"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/fused_norms.py``: as ``calls``."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import torch
+
+from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
+from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in
+from aiter_prebuilt.tracing.library import NAMESPACE
+
+_OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
+
+
+def fused_qk_rope_reshape_and_cache(
+    q: Any, k: Any, v: Any, key_cache: Any, value_cache: Any, slot_mapping: Any, pos: Any, cos: Any, sin: Any,
+    k_scale: Any, v_scale: Any, is_neox: bool, flash_layout: bool, apply_scale: bool, offs: Any, q_out: Any, k_out: Any,
+    output_zeros: bool, zeros_out: Any,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
+    q_out = like(q) if q_out is None else q_out
+    k_out = like(k) if k_out is None else k_out
+    if zeros_out is None and output_zeros:
+        zeros_out = like(q)
+    given = (q, k, v, keys_of(key_cache, flash_layout), values_of(value_cache, flash_layout), slot_mapping)
+    scales = (k_scale, v_scale) if apply_scale else (None, None)
+    made = (q_out, k_out, zeros_out)
+    _OPS.fused_qk_rope_reshape_and_cache.default(*given, pos, cos, sin, *scales, offs, *made, is_neox)
+    back = (q_out, k_out, key_cache, value_cache)
+    return back if zeros_out is None else (*back, zeros_out)
+
+
+def fused_qk_norm_rope_cache_pts_quant_shuffle(
+    qkv: Any, qw: Any, kw: Any, cos_sin: Any, positions: Any, num_tokens: int, num_heads_q: int, num_heads_k: int,
+    num_heads_v: int, head_size: int, is_neox_style: bool, eps: float, q_out: Any, k_cache: Any, v_cache: Any,
+    slot_mapping: Any, per_tensor_k_scale: float, per_tensor_v_scale: float, k_out: Any, v_out: Any, return_kv: bool,
+    use_shuffle_layout: bool, block_size: int, x: int, rotary_dim: int,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
+    layout = (max(block_size, 1), x if use_shuffle_layout else 0)
+    keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
+    values = values_of(cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
+    k_out = codes_in(k_out, keys) if k_out is not None and k_out.dtype != keys.dtype else k_out
+    v_out = codes_in(v_out, values) if v_out is not None and v_out.dtype != values.dtype else v_out
+    _OPS.fused_qk_norm_rope_cache_pts_quant_shuffle.default(
+        qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
+        num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
+        use_shuffle_layout, block_size, x, rotary_dim,
+    )  # fmt: skip
+
+
+def fused_qk_rope_concat_and_cache_mla(
+    q_nope: Any, q_pe: Any, kv_c: Any, k_pe: Any, kv_cache: Any, *more: Any
+) -> None:
+    """Of ``aiter_prebuilt.fused_qk_rope_concat_and_cache_mla``."""
+    keys = (each.unsqueeze(1) if each.dim() == 2 else each for each in (kv_c, k_pe))
+    cache = kv_cache.unsqueeze(2) if kv_cache.dim() == 3 else kv_cache
+    _OPS.fused_qk_rope_concat_and_cache_mla.default(q_nope, q_pe, *keys, cache, *more)
+
+
+def fused_qk_rope_cat_and_cache_mla(
+    q_nope: Any, q_pe: Any, k_nope: Any, k_pe: Any, kv_cache: Any, slot_mapping: Any, pos: Any, cos: Any, sin: Any, k_scale: Any,
+    is_neox: bool, num_decode_toks_for_zeros: int, apply_scale: bool, q_out: Any, decode_q_pe_out: Any, k_pe_out: Any,
+    q_out_dtype: Any, shuffled_kv_cache: bool,
+) -> Any:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
+    (rows, heads, rank), turned = q_nope.shape[:3], q_pe.shape[2]
+    kind = q_nope.dtype if q_out_dtype is None else q_out_dtype
+    few = (num_decode_toks_for_zeros, heads)
+    q_out = q_nope.new_empty((rows, heads, rank + turned), dtype=kind) if q_out is None else q_out
+    decode_q_pe_out = q_nope.new_empty((*few, turned)) if decode_q_pe_out is None else decode_q_pe_out
+    k_pe_out = like(k_pe) if k_pe_out is None else k_pe_out
+    made = (q_out, decode_q_pe_out, k_pe_out, q_nope.new_empty((*few, rank)))
+    given = (q_nope, q_pe, k_nope, k_pe, blocks_of(kv_cache), slot_mapping, pos, cos, sin)
+    _OPS.fused_qk_rope_cat_and_cache_mla.default(
+        *given, k_scale if apply_scale else None, *made, is_neox, num_decode_toks_for_zeros, shuffled_kv_cache
+    )
+    return made
+
+
+def fused_qk_rmsnorm_plain(
+    q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
+) -> Any:
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
+    q_out = like(q) if q_out is None else q_out
+    k_out = like(k) if k_out is None else k_out
+    _OPS.fused_qk_rmsnorm_plain.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
+    return q_out, k_out
+
+
+def fused_qk_rmsnorm_group_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, group_size: int, transpose_scale: bool,
+    gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_group_quant.default(*tensors, *epsilons, group_size, transpose_scale, gemma_norm)
+
+
+def fused_qk_rmsnorm_per_token_quant(
+    q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
+    q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
+    tensors = (
+        q_out_quantized,
+        q_out_scale,
+        q,
+        q_weight,
+        q_out_unquantized,
+        k_out,
+        q_res_out,
+        k,
+        k_weight,
+        q_residual,
+    )
+    epsilons = (q_epsilon, q_epsilon if k_epsilon is None else k_epsilon)
+    _OPS.fused_qk_rmsnorm_per_token_quant.default(*tensors, *epsilons, gemma_norm)
