@@ -1,4 +1,4 @@
-"""Which operators read a tensor that requires a gradient as if it did not."""
+"""Which functions have a gradient, and which read a tensor that requires one as if it did not."""
 
 from __future__ import annotations
 
@@ -13,3 +13,6 @@ WITHOUT_GRADIENT: Final = frozenset(
     {f"rope_{each}{way}_impl" for each in _WAYS for way in ("fwd", "bwd")}
     | {f"rope_cached_{each}fwd_impl" for each in _POSITIONS}
 )
+
+#: Public functions that torch differentiates: their backward is other operators, which torch's engine calls.
+DIFFERENTIABLE: Final = ("flash_attn_func", "flash_attn_varlen_func")

@@ -13,7 +13,8 @@ from operator import index
 from types import FunctionType
 from typing import Any, Final
 
-from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError
+from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
+from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError, UnsupportedError
 
 #: Errors that only say that some argument was of another kind.
 _OF_ARGUMENTS: Final = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
@@ -27,6 +28,7 @@ _INT64: Final = range(-(2**63), 2**63)
 def guarded(function: FunctionType) -> FunctionType:
     """Wrap ``function``: a raw error that it raises is named after the argument that caused it.
 
+    A function that has a backward is called again, differentiably, when its kernels refused a tensor that requires a gradient.
     The wrapper has the parameters of ``function`` one by one: a call through ``*given, **words`` would cost several times as
     much. It has its globals, too, where a test or ``verify --execute`` replaces native operators.
     """
@@ -60,7 +62,8 @@ def guarded(function: FunctionType) -> FunctionType:
     )
     namespace: dict[str, Any] = {}
     exec(compile(text, __file__, "exec"), function.__globals__, namespace)  # noqa: S102  # names of parameters alone
-    made: FunctionType = namespace["_make"](function, blame)
+    handler = differentiated if function.__name__ in DIFFERENTIABLE else blame
+    made: FunctionType = namespace["_make"](function, handler)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__dict__.update(function.__dict__)
     for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
@@ -71,16 +74,43 @@ def guarded(function: FunctionType) -> FunctionType:
     return made
 
 
-#: Two names that no parameter has are the closure's: the globals are those of the function.
-_WRAPPER: Final = """def _make(_function_, _blame_):
+#: Names that no parameter has are the closure's: the globals are those of the function.
+_WRAPPER: Final = """def _make(_function_, _handler_):
     def {name}({declared}):
         try:
             return _function_({handed})
         except Exception as _error_:
-            _blame_(_function_, _error_, {{{given}}})
-            raise
+            _answer_ = _handler_(_function_, _error_, {{{given}}})
+            if _answer_ is None:
+                raise
+            return _answer_
     return {name}
 """
+
+
+def differentiated(function: Callable[..., Any], error: Exception, given: Mapping[str, Any]) -> Any:
+    """Return the result of a call with its gradient recorded, where the kernels refused a tensor that requires one.
+
+    Args:
+        function: the public function.
+        error: what it raised; any other error is left to :func:`blame`.
+        given: arguments by name.
+
+    Raises:
+        UnsupportedError: an option has no backward.
+        ArgumentError: as :func:`blame`.
+    """
+    name = function.__name__
+    if not (isinstance(error, UnsupportedError) and error.asked == f"{name}(requires_grad=True)"):
+        return blame(function, error, given)
+    from aiter_prebuilt.ops import attention_autograd  # late: it imports torch
+
+    try:
+        return getattr(attention_autograd, name)(**given)
+    except Exception as other:
+        other.__context__ = None  # the refusal that led here is no part of the story
+        blame(function, other, given)
+        raise
 
 
 def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any], name: str = "") -> None:

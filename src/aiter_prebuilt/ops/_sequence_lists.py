@@ -43,6 +43,29 @@ def padded_starts(starts: Any, padded: Any) -> Any:
     return with_gaps(starts if padded is None else padded, starts[1:] - starts[:-1])
 
 
+def with_two_gaps(starts_q: Any, starts_k: Any, padded_q: Any, padded_k: Any) -> tuple[Any, Any]:
+    """List n padded sequences, each followed by its padding of queries, which has no keys, and its padding of keys, which has no
+    queries: neither has a gradient.
+
+    Args:
+        starts_q, starts_k: [n + 1] int32, of which the differences are lengths of sequences.
+        padded_q, padded_k: [n + 1] int32 or None, where the sequences start; None: as ``starts_q`` and ``starts_k`` say.
+
+    Returns:
+        Where the queries and the keys of 3 * n sequences start, [3 * n + 1] int32.
+    """
+    made = []
+    for starts, padded, of_queries in ((starts_q, padded_q, True), (starts_k, padded_k, False)):
+        begins = starts if padded is None else padded
+        ends = begins[:-1] + (starts[1:] - starts[:-1])
+        found = starts.new_empty((3 * starts.shape[0] - 2,))
+        found[0::3] = begins
+        found[1::3] = ends
+        found[2::3] = begins[1:] if of_queries else ends
+        made.append(found)
+    return made[0], made[1]
+
+
 def table_lists(starts: Any, table: Any, keys: Any, page_size: int) -> tuple[Any, Any, Any, Any]:
     """Say a table of pages as one list of pages.
 

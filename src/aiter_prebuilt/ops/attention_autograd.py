@@ -1,0 +1,272 @@
+"""Attention that torch differentiates: the calls of tensors that require a gradient.
+
+Imported by the first such call and by a trace. A call without gradients never comes here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.autograd.function import once_differentiable
+
+from aiter_prebuilt.errors import NoOperatorError, UnsupportedError
+from aiter_prebuilt.ops import attention, attention_bwd, attention_gradients, attention_ragged
+from aiter_prebuilt.ops._common import with_probabilities
+from aiter_prebuilt.ops._ragged import skipped, window
+from aiter_prebuilt.ops._sequence_lists import with_two_gaps
+
+#: Roundings to bf16 that the backward operators know. The forward ones read other numbers as the first of these.
+_ROUNDINGS = (0, 1, 2)
+
+
+def flash_attn_func(
+    *,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    softmax_scale: float | None,
+    causal: bool,
+    window_size: Any,
+    return_lse: bool,
+    return_attn_probs: bool,
+    how_v3_bf16_cvt: int,
+    sink_ptr: torch.Tensor | None,
+    deterministic: bool = True,
+    **_: Any,
+) -> Any:
+    """Call ``aiter_prebuilt.flash_attn_func`` so that torch records its gradient.
+
+    Args:
+        **_: options that the public function has looked at; each has its only value.
+
+    Raises:
+        UnsupportedError: an option has no backward.
+    """
+    name = "flash_attn_func"
+    left, right = _bounds(name, window_size, q.shape[1], k.shape[1], causal)
+    scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
+    rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
+    out, lse = _Dense.apply(q, k, v, sink_ptr, scale, left, right, rounding, bool(deterministic))
+    return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
+
+
+def flash_attn_varlen_func(
+    *,
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    cu_seqlens_q: torch.Tensor,
+    cu_seqlens_k: torch.Tensor,
+    max_seqlen_q: int,
+    max_seqlen_k: int,
+    min_seqlen_q: int,
+    softmax_scale: float | None,
+    logits_soft_cap: float,
+    causal: bool,
+    window_size: Any,
+    return_lse: bool,
+    return_attn_probs: bool,
+    how_v3_bf16_cvt: int,
+    block_table: torch.Tensor | None,
+    out: torch.Tensor | None,
+    cu_seqlens_q_padded: torch.Tensor | None,
+    cu_seqlens_k_padded: torch.Tensor | None,
+    sink_ptr: torch.Tensor | None,
+    deterministic: bool = False,
+    **_: Any,
+) -> Any:
+    """Call ``aiter_prebuilt.flash_attn_varlen_func`` so that torch records its gradient.
+
+    Args:
+        **_: options that the public function has looked at; each has its only value.
+
+    Raises:
+        UnsupportedError: an option has no backward.
+    """
+    name = "flash_attn_varlen_func"
+    if block_table is not None:
+        raise _no_backward(name, "block_table=...", "Use block_table=None")
+    if logits_soft_cap > 0:
+        raise _no_backward(name, f"logits_soft_cap={logits_soft_cap}", "Use logits_soft_cap=0.0")
+    if out is not None and out.requires_grad:
+        raise _no_backward(name, "out=...", "Use out=None, or a tensor that requires no gradient")
+    left, right = _bounds(name, window_size, max_seqlen_q, max_seqlen_k, causal)
+    if skipped(q, v.shape[-1], (left, right), logits_soft_cap, min_seqlen_q) > 0:
+        raise _no_backward(name, f"min_seqlen_q={min_seqlen_q}", "Use min_seqlen_q=0")
+    if k.dim() == v.dim() == 4 and k.shape[0] == v.shape[0] == 1:
+        k, v = k[0], v[0]
+    scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
+    rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
+    starts = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded)
+    most = (max_seqlen_q, max_seqlen_k)
+    made, lse = _Ragged.apply(
+        q, k, v, sink_ptr, out, *starts, *most, scale, left, right, rounding, bool(deterministic)
+    )
+    return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
+
+
+class _Dense(torch.autograd.Function):
+    """Attention of batches that are alike."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        sink: torch.Tensor | None,
+        scale: float,
+        left: int,
+        right: int,
+        rounding: int,
+        deterministic: bool,
+    ) -> Any:
+        """Return the result and the log-sum-exp, which has no gradient."""
+        out, lse = attention.flash_attn_func(
+            q, k, v, 0.0, scale, False, (left, right), return_lse=True, how_v3_bf16_cvt=rounding, sink_ptr=sink
+        )
+        ctx.save_for_backward(q, k, v, sink, out, lse)
+        ctx.options = (scale, left, right, rounding, deterministic)
+        ctx.mark_non_differentiable(lse)
+        return out, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+        """Return the gradients of the four tensors."""
+        q, k, v, sink, out, lse = ctx.saved_tensors
+        scale, left, right, rounding, deterministic = ctx.options
+        tensors = (_rows(dout), q, k, v, out, lse)
+        how = (0.0, scale, False, left, right)
+        scores, d_sink = _sinks(sink if ctx.needs_input_grad[3] else None, q.shape[0])
+        made = None
+        if not deterministic and d_sink is None and scale > 0:
+            try:
+                made = attention_bwd.fmha_v3_bwd(*tensors, *how, False, True, rounding)
+            except NoOperatorError:  # its kernels are AMD's assembly
+                made = None
+        if made is None:
+            made = attention_gradients.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
+        return (*_asked(ctx, made, sink, d_sink), *(None,) * 5)
+
+
+class _Ragged(torch.autograd.Function):
+    """Attention of sequences of different lengths."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        q: torch.Tensor,
+        k: torch.Tensor,
+        v: torch.Tensor,
+        sink: torch.Tensor | None,
+        out: torch.Tensor | None,
+        starts_q: torch.Tensor,
+        starts_k: torch.Tensor,
+        padded_q: torch.Tensor | None,
+        padded_k: torch.Tensor | None,
+        most_q: int,
+        most_k: int,
+        scale: float,
+        left: int,
+        right: int,
+        rounding: int,
+        deterministic: bool,
+    ) -> Any:
+        """Return the result and the log-sum-exp, which has no gradient."""
+        made, lse = attention_ragged.flash_attn_varlen_func(
+            q, k, v, starts_q, starts_k, most_q, most_k, 0, 0.0, scale, 0.0, False, (left, right), return_lse=True,
+            how_v3_bf16_cvt=rounding, out=out, cu_seqlens_q_padded=padded_q, cu_seqlens_k_padded=padded_k, sink_ptr=sink,
+        )  # fmt: skip
+        ctx.save_for_backward(q, k, v, sink, made, lse, starts_q, starts_k, padded_q, padded_k)
+        ctx.options = (most_q, most_k, scale, left, right, rounding, deterministic)
+        if out is not None:
+            ctx.mark_dirty(out)
+        ctx.mark_non_differentiable(lse)
+        return made, lse
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+        """Return the gradients of the four tensors. Rows of no sequence have gradients of 0."""
+        q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = ctx.saved_tensors
+        most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
+        dout = _rows(dout)
+        sink_asks = sink is not None and ctx.needs_input_grad[3]
+        if padded_q is not None or padded_k is not None:
+            if sink_asks:
+                dout, out, lse = _without_padding(dout, out, lse, starts_q, padded_q)
+            starts_q, starts_k = with_two_gaps(starts_q, starts_k, padded_q, padded_k)
+        tensors = (dout, q, k, v, out, lse, starts_q, starts_k, most_q, most_k, 0.0, scale, False, False)
+        grads = tuple(torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (q, k, v))
+        scores, d_sink = _sinks(sink if sink_asks else None, starts_q.shape[0] - 1)
+        made = None
+        # The assembly takes no window but that of a causal mask.
+        if not deterministic and d_sink is None and scale > 0 and left < 0 and right <= 0:
+            how = (*tensors[:-1], right == 0, -1, -1, False, True, rounding)
+            try:
+                made = attention_bwd.fmha_v3_varlen_bwd(*how, *grads)
+            except NoOperatorError:  # its kernels are AMD's assembly
+                made = None
+        if made is None:
+            made = attention_gradients.mha_varlen_bwd(
+                *tensors, left, right, True, *grads, sink=scores, d_sink=d_sink
+            )
+        asked = _asked(ctx, made, sink, d_sink)
+        return (*asked, *(None,) * 12)
+
+
+def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
+    """The error for an option that only the forward kernels have."""
+    return UnsupportedError(
+        f"{function}({option})",
+        "a tensor requires a gradient, and no prebuilt kernel has the backward of this option",
+        f"{fix}, or call it under torch.no_grad()",
+    )
+
+
+def _bounds(function: str, window_size: Any, queries: int, keys: int, causal: bool) -> tuple[int, int]:
+    """How many keys a query sees to its left and right, -1: all.
+
+    Raises:
+        UnsupportedError: the first keys are seen from behind the window.
+    """
+    left, right, first = window(function, window_size, queries, keys, causal)
+    if first > 0 and left >= 0:
+        raise _no_backward(function, f"window_size={window_size!r}", "Use window_size=(left, right)")
+    return max(left, -1), max(right, -1)
+
+
+def _rows(dout: torch.Tensor) -> torch.Tensor:
+    """The gradient of a result with dense rows, as kernels read them; that of a sum is one number in all places."""
+    return dout if dout.stride(-1) == 1 else dout.contiguous()
+
+
+def _sinks(sink: torch.Tensor | None, count: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+    """The scores without a value of ``count`` batches, and memory for their gradient; None twice where nobody asks for it."""
+    if sink is None:
+        return None, None
+    scores = sink.float()
+    return scores.expand(count, -1).contiguous(), torch.zeros_like(scores)
+
+
+def _asked(ctx: Any, made: Any, sink: torch.Tensor | None, d_sink: torch.Tensor | None) -> tuple[Any, ...]:
+    """The gradients that a backward pass was asked for, None for the others."""
+    found = (*made[:3], None if sink is None or d_sink is None else d_sink.to(sink.dtype))
+    return tuple(
+        each if asks else None for each, asks in zip(found, ctx.needs_input_grad, strict=False)
+    )
+
+
+def _without_padding(
+    dout: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, starts: torch.Tensor, padded: torch.Tensor | None
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Gradient, result and log-sum-exp whose rows of padding add nothing to the gradient of a sink."""
+    begins = starts if padded is None else padded
+    rows = torch.arange(out.shape[0], device=out.device, dtype=begins.dtype)
+    number = torch.searchsorted(begins[1:-1].contiguous(), rows, right=True)
+    place = rows - begins[number]
+    padding = (place < 0) | (place >= (starts[1:] - starts[:-1])[number])
+    rest = padding[:, None, None]
+    return dout.masked_fill(rest, 0), out.masked_fill(rest, 0), lse.masked_fill(padding, float("inf"))
