@@ -1,5 +1,6 @@
 // One policy for every operator: none has a backward, so a tensor that asks for a gradient is refused while torch records
-// gradients, in the words of UnsupportedError. A result without its gradient would be wrong without saying so.
+// gradients, in the words of UnsupportedError. A result without its gradient would be wrong without saying so. Public functions
+// that have a backward (contract/gradients.py) catch the refusal, so that a call without gradients pays nothing for it.
 #pragma once
 
 #include "errors.h"

@@ -70,7 +70,9 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=0.1),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=(128,)),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, alibi_slopes=W),
-        lambda: aiter_prebuilt.flash_attn_func(Q.clone().requires_grad_(), Q, Q),
+        lambda: aiter_prebuilt.mha_fwd(
+            Q.clone().requires_grad_(), Q, Q, 0.0, 1.0, False, -1, -1, True, False
+        ),
         lambda: aiter_prebuilt.rms_norm(W[None].clone().requires_grad_(), W, 1e-6),
         lambda: aiter_prebuilt.silu_and_mul(W[None], W[None].clone().requires_grad_()),
         lambda: aiter_prebuilt.topk_gating(W, W, W, score_func="tanh"),

@@ -241,11 +241,12 @@ def test_attention_refuses_gradients_in_a_trace_too() -> None:
     from aiter_prebuilt.tracing import generated
 
     q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
+    options = (0.0, 1.0, False, -1, -1, True, False)
     with pytest.raises(errors.UnsupportedError, match="no backward"):
-        aiter_prebuilt.flash_attn_func(q, q, q)
+        aiter_prebuilt.mha_fwd(q, q, q, *options)
     traced = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
     with traced, pytest.raises(errors.UnsupportedError, match=r"argument q asks .* no backward"):
-        generated.TRACED["flash_attn_func"](q, q, q)
+        generated.TRACED["mha_fwd"](q, q, q, *options)
 
 
 def test_gradients_are_refused_however_a_call_comes() -> None:

@@ -36,7 +36,9 @@ def flash_attn_func(
     sink_ptr: torch.Tensor | None = None,
     num_splits: int = 0,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only.
+    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense.
+
+    Torch records the gradients of q, k, v and sink_ptr, also under ``torch.compile``; the log-sum-exp has none.
 
     Args:
         q: [b, sq, hq, d] bf16 or fp16, d up to 256. k: [b, sk, hk, d] of the same type, hq a multiple of hk. v: [b, sk, hk, dv],
@@ -58,8 +60,8 @@ def flash_attn_func(
         behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad. ArgumentError,
+            NoKernelError: the call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """

@@ -47,7 +47,8 @@ def flash_attn_func(
     left, right = _bounds(name, window_size, q.shape[1], k.shape[1], causal)
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
-    out, lse = _Dense.apply(q, k, v, sink_ptr, scale, left, right, rounding, bool(deterministic))
+    tensors = _distinct(q, k, v, sink_ptr)
+    out, lse = _Dense.apply(*tensors, scale, left, right, rounding, bool(deterministic))
     return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
 
 
@@ -99,10 +100,9 @@ def flash_attn_varlen_func(
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
     starts = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded)
+    tensors = _distinct(q, k, v, sink_ptr, out, *starts)
     most = (max_seqlen_q, max_seqlen_k)
-    made, lse = _Ragged.apply(
-        q, k, v, sink_ptr, out, *starts, *most, scale, left, right, rounding, bool(deterministic)
-    )
+    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, rounding, bool(deterministic))
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
 
 
@@ -124,7 +124,16 @@ class _Dense(torch.autograd.Function):
     ) -> Any:
         """Return the result and the log-sum-exp, which has no gradient."""
         out, lse = attention.flash_attn_func(
-            q, k, v, 0.0, scale, False, (left, right), return_lse=True, how_v3_bf16_cvt=rounding, sink_ptr=sink
+            q,
+            k,
+            v,
+            0.0,
+            scale,
+            False,
+            (left, right),
+            return_lse=True,
+            how_v3_bf16_cvt=rounding,
+            sink_ptr=sink,
         )
         ctx.save_for_backward(q, k, v, sink, out, lse)
         ctx.options = (scale, left, right, rounding, deterministic)
@@ -217,6 +226,15 @@ class _Ragged(torch.autograd.Function):
         return (*asked, *(None,) * 12)
 
 
+def _distinct(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
+    """The same tensors, a view of each that comes again: Dynamo traces no call that has one twice."""
+    found: list[torch.Tensor | None] = []
+    for each in tensors:
+        again = each is not None and any(each is other for other in found)
+        found.append(each.view_as(each) if each is not None and again else each)
+    return found
+
+
 def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
     """The error for an option that only the forward kernels have."""
     return UnsupportedError(
@@ -254,13 +272,15 @@ def _sinks(sink: torch.Tensor | None, count: int) -> tuple[torch.Tensor | None, 
 def _asked(ctx: Any, made: Any, sink: torch.Tensor | None, d_sink: torch.Tensor | None) -> tuple[Any, ...]:
     """The gradients that a backward pass was asked for, None for the others."""
     found = (*made[:3], None if sink is None or d_sink is None else d_sink.to(sink.dtype))
-    return tuple(
-        each if asks else None for each, asks in zip(found, ctx.needs_input_grad, strict=False)
-    )
+    return tuple(each if asks else None for each, asks in zip(found, ctx.needs_input_grad, strict=False))
 
 
 def _without_padding(
-    dout: torch.Tensor, out: torch.Tensor, lse: torch.Tensor, starts: torch.Tensor, padded: torch.Tensor | None
+    dout: torch.Tensor,
+    out: torch.Tensor,
+    lse: torch.Tensor,
+    starts: torch.Tensor,
+    padded: torch.Tensor | None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Gradient, result and log-sum-exp whose rows of padding add nothing to the gradient of a sink."""
     begins = starts if padded is None else padded

@@ -49,7 +49,9 @@ def flash_attn_varlen_func(
     cu_seqlens_k_padded: torch.Tensor | None = None,
     sink_ptr: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, with grouped queries; forward only.
+    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, with grouped queries.
+
+    Torch records the gradients of q, k, v and sink_ptr, also under ``torch.compile``; the log-sum-exp has none.
 
     Args:
         q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256. k: [sk, hk, d] of the same type, hq a multiple of
@@ -83,8 +85,9 @@ def flash_attn_varlen_func(
         query that sees no key gives 0, and -inf or its sink.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers; where a tensor requires grad also ``first``, block_table,
+            logits_soft_cap, min_seqlen_q, and ``out`` that requires grad itself. ArgumentError, NoKernelError: the call does not
+            fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """

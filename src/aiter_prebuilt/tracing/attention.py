@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.devices import device
+from aiter_prebuilt.ops import attention_autograd
 from aiter_prebuilt.ops._common import refuse, same_shape, scale_of, window_of, with_probabilities
 from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
@@ -25,6 +26,11 @@ from aiter_prebuilt.tracing.library import NAMESPACE
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
+def _records(*tensors: Any) -> bool:
+    """Tell whether torch records the gradient of a tensor."""
+    return torch.is_grad_enabled() and any(each is not None and each.requires_grad for each in tensors)
+
+
 def flash_attn_func(
     q: Any,
     k: Any,
@@ -38,6 +44,19 @@ def flash_attn_func(
     sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.flash_attn_func``."""
+    if _records(q, k, v, sink_ptr):
+        return attention_autograd.flash_attn_func(
+            q=q,
+            k=k,
+            v=v,
+            softmax_scale=softmax_scale,
+            causal=causal,
+            window_size=window_size,
+            return_lse=return_lse,
+            return_attn_probs=return_attn_probs,
+            how_v3_bf16_cvt=how_v3_bf16_cvt,
+            sink_ptr=sink_ptr,
+        )
     out = q.new_empty((*q.shape[:3], v.shape[3]))
     lse_shape = (q.shape[0], q.shape[2], q.shape[1])
     lse = q.new_empty(lse_shape, dtype=torch.float32) if return_lse else None
@@ -121,6 +140,30 @@ def flash_attn_varlen_func(
     sink_ptr: Any,
 ) -> Any:
     """Of ``aiter_prebuilt.flash_attn_varlen_func``."""
+    if _records(q, k, v, out, sink_ptr):
+        return attention_autograd.flash_attn_varlen_func(
+            q=q,
+            k=k,
+            v=v,
+            cu_seqlens_q=cu_seqlens_q,
+            cu_seqlens_k=cu_seqlens_k,
+            max_seqlen_q=max_seqlen_q,
+            max_seqlen_k=max_seqlen_k,
+            min_seqlen_q=min_seqlen_q,
+            softmax_scale=softmax_scale,
+            logits_soft_cap=logits_soft_cap,
+            causal=causal,
+            window_size=window_size,
+            return_lse=return_lse,
+            return_attn_probs=return_attn_probs,
+            how_v3_bf16_cvt=how_v3_bf16_cvt,
+            block_table=block_table,
+            out=out,
+            cu_seqlens_q_padded=cu_seqlens_q_padded,
+            cu_seqlens_k_padded=cu_seqlens_k_padded,
+            sink_ptr=sink_ptr,
+            deterministic=True,
+        )
     seen = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
     result = q.new_empty((*q.shape[:2], v.shape[-1])) if out is None else out
     keys, values = (k, v) if block_table is not None else (paged(k, 0), paged(v, 0))
