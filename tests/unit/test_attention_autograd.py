@@ -121,7 +121,7 @@ def test_a_compiled_option_without_a_backward_is_refused_by_name(compiled: Any) 
         compiled(capped, fullgraph=True, backend="eager")(*inputs)
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("name", list(DIFFERENTIABLE))
 def test_a_call_without_gradients_has_nothing_more_to_do(name: str) -> None:
     """The public function is the kernels' call in a ``try``, instruction by instruction that of a function without a backward."""
 
@@ -132,7 +132,7 @@ def test_a_call_without_gradients_has_nothing_more_to_do(name: str) -> None:
     assert instructions(getattr(aiter_prebuilt, name)) == instructions(aiter_prebuilt.mha_fwd)
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize("name", list(DIFFERENTIABLE))
 def test_the_differentiable_call_takes_every_argument_of_the_public_one(name: str) -> None:
     import inspect
 

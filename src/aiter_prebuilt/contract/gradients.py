@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 _WAYS: Final = ("", "2c_", "cached_", "cached_2c_", "thd_", "2d_")
@@ -14,5 +15,8 @@ WITHOUT_GRADIENT: Final = frozenset(
     | {f"rope_cached_{each}fwd_impl" for each in _POSITIONS}
 )
 
-#: Public functions that torch differentiates: their backward is other operators, which torch's engine calls.
-DIFFERENTIABLE: Final = ("flash_attn_func", "flash_attn_varlen_func")
+#: Public functions that torch differentiates, by the module of ``ops`` that has them with their backward.
+DIFFERENTIABLE: Final[Mapping[str, str]] = {
+    "flash_attn_func": "attention_autograd",
+    "flash_attn_varlen_func": "attention_autograd",
+}

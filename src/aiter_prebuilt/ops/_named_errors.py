@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from numbers import Integral, Real
 from operator import index
 from types import FunctionType
@@ -15,6 +16,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
 from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError, UnsupportedError
+from aiter_prebuilt.forks import importing
 
 #: Errors that only say that some argument was of another kind.
 _OF_ARGUMENTS: Final = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
@@ -103,10 +105,10 @@ def differentiated(function: Callable[..., Any], error: Exception, given: Mappin
     name = function.__name__
     if not (isinstance(error, UnsupportedError) and error.asked == f"{name}(requires_grad=True)"):
         return blame(function, error, given)
-    from aiter_prebuilt.ops import attention_autograd  # late: it imports torch
-
+    with importing:  # late: it imports torch
+        module = import_module(f"aiter_prebuilt.ops.{DIFFERENTIABLE[name]}")
     try:
-        return getattr(attention_autograd, name)(**given)
+        return getattr(module, name)(**given)
     except Exception as other:
         other.__context__ = None  # the refusal that led here is no part of the story
         blame(function, other, given)

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
+import aiter_prebuilt
 from aiter_prebuilt.errors import NoOperatorError, UnsupportedError
-from aiter_prebuilt.ops import attention, attention_bwd, attention_gradients, attention_ragged
 from aiter_prebuilt.ops._common import with_probabilities
 from aiter_prebuilt.ops._ragged import skipped, window
 from aiter_prebuilt.ops._sequence_lists import with_two_gaps
@@ -123,7 +123,7 @@ class _Dense(torch.autograd.Function):
         deterministic: bool,
     ) -> Any:
         """Return the result and the log-sum-exp, which has no gradient."""
-        out, lse = attention.flash_attn_func(
+        out, lse = aiter_prebuilt.flash_attn_func(
             q,
             k,
             v,
@@ -152,11 +152,11 @@ class _Dense(torch.autograd.Function):
         made = None
         if not deterministic and d_sink is None and scale > 0:
             try:
-                made = attention_bwd.fmha_v3_bwd(*tensors, *how, False, True, rounding)
+                made = aiter_prebuilt.fmha_v3_bwd(*tensors, *how, False, True, rounding)
             except NoOperatorError:  # its kernels are AMD's assembly
                 made = None
         if made is None:
-            made = attention_gradients.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
+            made = aiter_prebuilt.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
         return (*_asked(ctx, made, sink, d_sink), *(None,) * 5)
 
 
@@ -184,7 +184,7 @@ class _Ragged(torch.autograd.Function):
         deterministic: bool,
     ) -> Any:
         """Return the result and the log-sum-exp, which has no gradient."""
-        made, lse = attention_ragged.flash_attn_varlen_func(
+        made, lse = aiter_prebuilt.flash_attn_varlen_func(
             q, k, v, starts_q, starts_k, most_q, most_k, 0, 0.0, scale, 0.0, False, (left, right), return_lse=True,
             how_v3_bf16_cvt=rounding, out=out, cu_seqlens_q_padded=padded_q, cu_seqlens_k_padded=padded_k, sink_ptr=sink,
         )  # fmt: skip
@@ -215,11 +215,11 @@ class _Ragged(torch.autograd.Function):
         if not deterministic and d_sink is None and scale > 0 and left < 0 and right <= 0:
             how = (*tensors[:-1], right == 0, -1, -1, False, True, rounding)
             try:
-                made = attention_bwd.fmha_v3_varlen_bwd(*how, *grads)
+                made = aiter_prebuilt.fmha_v3_varlen_bwd(*how, *grads)
             except NoOperatorError:  # its kernels are AMD's assembly
                 made = None
         if made is None:
-            made = attention_gradients.mha_varlen_bwd(
+            made = aiter_prebuilt.mha_varlen_bwd(
                 *tensors, left, right, True, *grads, sink=scores, d_sink=d_sink
             )
         asked = _asked(ctx, made, sink, d_sink)
