@@ -1,4 +1,4 @@
-"""What torch promises of the operators, on a machine with a GPU: opcheck, torch.compile, torch.cuda.graph.
+"""What torch promises of the operators, on a machine with a GPU: opcheck, torch.compile, gradients, torch.cuda.graph.
 
     python ci/gpu_torch.py [--inductor] [--json FILE]        (also: python ci/gpu_check.py --opcheck)
 
@@ -10,6 +10,7 @@ compiles with torch's own code generator, which needs its compiler (on NVIDIA: T
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import sys
 import traceback
@@ -89,6 +90,43 @@ def compiled(backend: str) -> None:
     for rows in (16, 40):
         values = inputs(rows)
         assert torch.allclose(run(*values).float(), block(*values).float(), rtol=STEPS, atol=STEPS), rows
+
+
+def gradients(backend: str) -> None:
+    """Gradients of ragged attention by torch's engine, as ``flash_attn_varlen_func`` is traced, beside float64."""
+    lengths = ((70, 90), (5, 130), (125, 33))
+    columns = [[0, *itertools.accumulate(each)] for each in zip(*lengths, strict=True)]
+    starts = [torch.tensor(each, dtype=torch.int32, device="cuda") for each in columns]
+    shapes = ((200, 8, 128), (253, 2, 128), (253, 2, 128))
+    leaves = [torch.randn(*shape, device="cuda").to(BF16).requires_grad_() for shape in shapes]
+    exact = [each.detach().double().requires_grad_() for each in leaves]
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        return aiter_prebuilt.flash_attn_varlen_func(q, k, v, starts[0], starts[1], 125, 130, causal=True)
+
+    def one(q: Any, k: Any, v: Any) -> Any:
+        keys, values = (each.repeat_interleave(4, 1) for each in (k, v))
+        last = torch.arange(q.shape[0], device="cuda")[:, None] + k.shape[0] - q.shape[0]
+        hidden = torch.arange(k.shape[0], device="cuda")[None] > last
+        scores = torch.einsum("ihd,jhd->hij", q, keys) * 128**-0.5
+        weights = torch.nan_to_num(scores.masked_fill(hidden, float("-inf")).softmax(-1))
+        return torch.einsum("hij,jhd->ihd", weights, values)
+
+    torch.compiler.reset()
+    called = torch.compile(run, fullgraph=True, backend=backend) if backend else run
+    with torch.enable_grad():
+        out = called(*leaves)
+        spans = [itertools.pairwise(each) for each in columns]
+        wanted = torch.cat(
+            [one(exact[0][a:b], exact[1][c:d], exact[2][c:d]) for (a, b), (c, d) in zip(*spans, strict=True)]
+        )
+        dout = torch.randn_like(out)
+        found = torch.autograd.grad(out, leaves, dout)
+        for name, ours, other in zip(
+            "qkv", found, torch.autograd.grad(wanted, exact, dout.double()), strict=True
+        ):
+            off = (ours.double() - other).abs().max() / other.abs().max()
+            assert off < STEPS, (name, float(off))
 
 
 def captured() -> None:
@@ -179,10 +217,13 @@ def main(words: list[str] | None = None) -> int:
             "capture and replay": captured,
             "tensors without memory": without_memory,
             **{f"compile {name}": partial(compiled, name) for name in ("eager", "aot_eager")},
+            "gradients": partial(gradients, ""),
+            **{f"gradients {name}": partial(gradients, name) for name in ("eager", "aot_eager")},
             **opcheck(names, facts[0].target),
         }
         if options.inductor:
             checks["compile inductor"] = lambda: compiled("inductor")
+            checks["gradients inductor"] = lambda: gradients("inductor")
         failed = {}
         for label, check in checks.items():
             try:

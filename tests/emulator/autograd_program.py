@@ -13,10 +13,12 @@ from typing import Any, NamedTuple
 
 import torch
 
-import aiter_prebuilt as ap
+import aiter_prebuilt
 from aiter_prebuilt.errors import AiterPrebuiltError, UnsupportedError
 from aiter_prebuilt.launch import dispatch
 
+#: Called with arguments in lists: too much for a type checker.
+ap: Any = aiter_prebuilt
 DEVICE = "cuda"
 PROBLEMS: list[str] = []
 #: How far a gradient may be away, of its largest element.
@@ -32,18 +34,17 @@ class Shape(NamedTuple):
     shared: int
 
 
-def reference(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, left: int, right: int, scale: float, sink: Any = None
-) -> torch.Tensor:
-    """Attention of one sequence, [rows, heads, elements], in float64; ``sink`` [heads, rows]."""
+def reference(*given: Any) -> Any:
+    """Attention of one sequence in float64, of q, k, v [rows, heads, elements], left, right, scale, and sinks [heads, rows]."""
+    q, k, v, left, right, scale, *sinks = given
     k, v = (each.repeat_interleave(q.shape[1] // k.shape[1], 1) for each in (k, v))
     queries, keys = q.shape[0], k.shape[0]
     scores = torch.einsum("ihd,jhd->hij", q, k) * scale
     place = torch.arange(keys)[None] - (torch.arange(queries)[:, None] + keys - queries)
     hidden = (place < -left) & (left >= 0) | (place > right) & (right >= 0)
     scores = scores.masked_fill(hidden, float("-inf"))
-    if sink is not None:
-        scores = torch.cat([scores, sink[:, :, None]], 2)
+    if sinks:
+        scores = torch.cat([scores, sinks[0][:, :, None]], 2)
     weights = torch.nan_to_num(torch.softmax(scores, -1))[:, :, :keys]
     return torch.einsum("hij,jhd->ihd", weights, v)
 
@@ -210,12 +211,13 @@ def some() -> tuple[list[torch.Tensor], torch.Tensor, list[torch.Tensor]]:
 
 def views() -> None:
     """Gradients of a sum and of a mean lie in one place; queries, keys and values may be views of one tensor."""
-    for what, reduce in (
-        ("sum", lambda x: x.sum()),
-        ("mean of rows", lambda x: x.mean(dim=1).square().sum()),
-        ("mean of heads", lambda x: x.mean(dim=2).square().sum()),
-        ("transposed", lambda x: (x.transpose(1, 3).contiguous() ** 2).sum()),
-    ):
+    ways: dict[str, Callable[[Any], Any]] = {
+        "sum": lambda x: x.sum(),
+        "mean of rows": lambda x: x.mean(dim=1).square().sum(),
+        "mean of heads": lambda x: x.mean(dim=2).square().sum(),
+        "transposed": lambda x: (x.transpose(1, 3).contiguous() ** 2).sum(),
+    }
+    for what, reduce in ways.items():
         tensors, whole, exact = some()
         for deterministic in (True, False):
             result = reduce(ap.flash_attn_func(*tensors, causal=True, deterministic=deterministic).float())
@@ -224,18 +226,16 @@ def views() -> None:
             for name, one, other in zip("qkv", found, wanted, strict=True):
                 near(f"{what}, {deterministic=}: d{name}", one, other, torch.bfloat16)
     packed = torch.randn(1, 19, 3, 2, 64).to(torch.float16)
-    leaf = packed.to(DEVICE).requires_grad_()
+    leaf, exact = packed.to(DEVICE).requires_grad_(), [packed.double().requires_grad_()]
     q, k, v = leaf.unbind(2)
-    (found,) = torch.autograd.grad(ap.flash_attn_func(q, k, v), leaf, torch.ones_like(q))
-    other = packed.double().requires_grad_()
-    (wanted,) = torch.autograd.grad(reference(*other[0].unbind(1), -1, -1, 0.125).sum(), other)
-    near("packed", found, wanted, torch.float16)
+    (of_leaf,) = torch.autograd.grad(ap.flash_attn_func(q, k, v), leaf, torch.ones_like(q))
+    (of_exact,) = torch.autograd.grad(reference(*exact[0][0].unbind(1), -1, -1, 0.125).sum(), exact)
+    near("packed", of_leaf, of_exact, torch.float16)
     one = torch.randn(1, 9, 2, 64).to(torch.float16)
-    same = one.to(DEVICE).requires_grad_()
-    (found,) = torch.autograd.grad(ap.flash_attn_func(same, same, same), same, torch.ones_like(same))
-    other = one.double().requires_grad_()
-    (wanted,) = torch.autograd.grad(reference(other[0], other[0], other[0], -1, -1, 0.125).sum(), other)
-    near("one tensor three times", found, wanted, torch.bfloat16)  # three gradients of fp16 are added up
+    leaf, exact = one.to(DEVICE).requires_grad_(), [one.double().requires_grad_()]
+    (of_leaf,) = torch.autograd.grad(ap.flash_attn_func(leaf, leaf, leaf), leaf, torch.ones_like(leaf))
+    (of_exact,) = torch.autograd.grad(reference(*(exact[0][0],) * 3, -1, -1, 0.125).sum(), exact)
+    near("one tensor three times", of_leaf, of_exact, torch.bfloat16)  # three gradients of fp16 are added up
 
 
 def asked() -> None:
@@ -325,11 +325,7 @@ def refusals() -> None:
         ("window_size=(3, 4, 2)", {"window_size": (3, 4, 2)}),
         ("alibi_slopes=...", {"alibi_slopes": slopes}),
     ):
-        refused(
-            asked_for,
-            f"{name}{asked_for}",
-            lambda given=options: ap.flash_attn_varlen_func(*rows, *lists, **given),
-        )
+        refused(asked_for, f"{name}{asked_for}", partial(ap.flash_attn_varlen_func, *rows, *lists, **options))
     try:
         ap.flash_attn_func(tensors[0], tensors[1][:, :, :, :32], tensors[2])
     except AiterPrebuiltError as error:

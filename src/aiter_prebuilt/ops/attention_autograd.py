@@ -5,7 +5,8 @@ Imported by the first such call and by a trace. A call without gradients never c
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import suppress
+from typing import Any, Final
 
 import torch
 from torch.autograd.function import once_differentiable
@@ -16,8 +17,10 @@ from aiter_prebuilt.ops._common import with_probabilities
 from aiter_prebuilt.ops._ragged import skipped, window
 from aiter_prebuilt.ops._sequence_lists import with_two_gaps
 
+#: Its functions, which are called with arguments in tuples: too much for a type checker.
+_CALLED: Final[Any] = aiter_prebuilt
 #: Roundings to bf16 that the backward operators know. The forward ones read other numbers as the first of these.
-_ROUNDINGS = (0, 1, 2)
+_ROUNDINGS: Final = (0, 1, 2)
 
 
 def flash_attn_func(
@@ -48,7 +51,7 @@ def flash_attn_func(
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
     tensors = _distinct(q, k, v, sink_ptr)
-    out, lse = _Dense.apply(*tensors, scale, left, right, rounding, bool(deterministic))
+    out, lse = _Dense.apply(*tensors, scale, left, right, rounding, bool(deterministic))  # type: ignore[no-untyped-call]
     return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
 
 
@@ -102,7 +105,7 @@ def flash_attn_varlen_func(
     starts = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded)
     tensors = _distinct(q, k, v, sink_ptr, out, *starts)
     most = (max_seqlen_q, max_seqlen_k)
-    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, rounding, bool(deterministic))
+    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, rounding, bool(deterministic))  # type: ignore[no-untyped-call]
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
 
 
@@ -123,7 +126,7 @@ class _Dense(torch.autograd.Function):
         deterministic: bool,
     ) -> Any:
         """Return the result and the log-sum-exp, which has no gradient."""
-        out, lse = aiter_prebuilt.flash_attn_func(
+        out, lse = _CALLED.flash_attn_func(
             q,
             k,
             v,
@@ -138,12 +141,15 @@ class _Dense(torch.autograd.Function):
         ctx.save_for_backward(q, k, v, sink, out, lse)
         ctx.options = (scale, left, right, rounding, deterministic)
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # the log-sum-exp gets none
         return out, lse
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+    def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
         """Return the gradients of the four tensors."""
+        if dout is None:
+            return (None,) * 9
         q, k, v, sink, out, lse = ctx.saved_tensors
         scale, left, right, rounding, deterministic = ctx.options
         tensors = (_rows(dout), q, k, v, out, lse)
@@ -151,12 +157,10 @@ class _Dense(torch.autograd.Function):
         scores, d_sink = _sinks(sink if ctx.needs_input_grad[3] else None, q.shape[0])
         made = None
         if not deterministic and d_sink is None and scale > 0:
-            try:
-                made = aiter_prebuilt.fmha_v3_bwd(*tensors, *how, False, True, rounding)
-            except NoOperatorError:  # its kernels are AMD's assembly
-                made = None
+            with suppress(NoOperatorError):  # its kernels are AMD's assembly
+                made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, rounding)
         if made is None:
-            made = aiter_prebuilt.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
+            made = _CALLED.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
         return (*_asked(ctx, made, sink, d_sink), *(None,) * 5)
 
 
@@ -184,7 +188,7 @@ class _Ragged(torch.autograd.Function):
         deterministic: bool,
     ) -> Any:
         """Return the result and the log-sum-exp, which has no gradient."""
-        made, lse = aiter_prebuilt.flash_attn_varlen_func(
+        made, lse = _CALLED.flash_attn_varlen_func(
             q, k, v, starts_q, starts_k, most_q, most_k, 0, 0.0, scale, 0.0, False, (left, right), return_lse=True,
             how_v3_bf16_cvt=rounding, out=out, cu_seqlens_q_padded=padded_q, cu_seqlens_k_padded=padded_k, sink_ptr=sink,
         )  # fmt: skip
@@ -193,12 +197,15 @@ class _Ragged(torch.autograd.Function):
         if out is not None:
             ctx.mark_dirty(out)
         ctx.mark_non_differentiable(lse)
+        ctx.set_materialize_grads(False)  # the log-sum-exp gets none
         return made, lse
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, dout: torch.Tensor, _: Any) -> Any:
+    def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
         """Return the gradients of the four tensors. Rows of no sequence have gradients of 0."""
+        if dout is None:
+            return (None,) * 16
         q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = ctx.saved_tensors
         most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
         dout = _rows(dout)
@@ -214,16 +221,11 @@ class _Ragged(torch.autograd.Function):
         # The assembly takes no window but that of a causal mask.
         if not deterministic and d_sink is None and scale > 0 and left < 0 and right <= 0:
             how = (*tensors[:-1], right == 0, -1, -1, False, True, rounding)
-            try:
-                made = aiter_prebuilt.fmha_v3_varlen_bwd(*how, *grads)
-            except NoOperatorError:  # its kernels are AMD's assembly
-                made = None
+            with suppress(NoOperatorError):  # its kernels are AMD's assembly
+                made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
         if made is None:
-            made = aiter_prebuilt.mha_varlen_bwd(
-                *tensors, left, right, True, *grads, sink=scores, d_sink=d_sink
-            )
-        asked = _asked(ctx, made, sink, d_sink)
-        return (*asked, *(None,) * 12)
+            made = _CALLED.mha_varlen_bwd(*tensors, left, right, True, *grads, sink=scores, d_sink=d_sink)
+        return (*_asked(ctx, made, sink, d_sink), *(None,) * 12)
 
 
 def _distinct(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
