@@ -9,6 +9,7 @@ import itertools
 import random
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
