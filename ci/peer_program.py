@@ -24,6 +24,8 @@ from typing import Any
 
 CASE = "__peer_case__"
 PREFIXES = ("test_", "run_", "bench_")
+#: Longest reason that is written down, in characters.
+LONGEST = 400
 
 
 class TimeUp(BaseException):
@@ -105,6 +107,12 @@ def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
     )[:300]
 
 
+def line_of(error: BaseException) -> str:
+    """The name of an exception and its first line, with the second one behind `` / ``: there a refusal says why."""
+    lines = f"{type(error).__name__}: {str(error).strip()}".splitlines()
+    return " / ".join(line.strip() for line in lines[:2])[:LONGEST]
+
+
 def kind_of(error: BaseException) -> tuple[str, str]:
     """The outcome that an exception means, and its first line with the place in the file."""
     from aiter_prebuilt.errors import AiterPrebuiltError
@@ -115,14 +123,13 @@ def kind_of(error: BaseException) -> tuple[str, str]:
     while at is not None and at not in chain:
         chain.append(at)
         at = at.__cause__ or at.__context__
-    text = f"{type(error).__name__}: {str(error).strip()}".splitlines()[0][:240]
+    text = line_of(error)
     for each in chain:
         if isinstance(each, CompileRefusedError):
-            first = f"{type(each).__name__}: {each}".splitlines()[0][:240]
-            return ("triton" if "riton" in str(each) else "not replaced"), first
+            return ("triton" if "riton" in str(each) else "not replaced"), line_of(each)
     for each in chain:
         if isinstance(each, AiterPrebuiltError):
-            return "refused", f"{type(each).__name__}: {each}".splitlines()[0][:240]
+            return "refused", line_of(each)
     if isinstance(error, TimeUp):
         return "slow", text
     if isinstance(error, AssertionError):

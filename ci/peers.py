@@ -1,9 +1,10 @@
 """Run AITER's own ``op_tests`` under the bridge on the embedded device, and compare the number of right cases with the table.
 
-    AITER_DIR=/checkout python ci/peers.py [--record] [--jobs N] [--case-seconds S] [--row-seconds S] [--log FILE] [ROW ...]
+    AITER_DIR=/checkout python ci/peers.py [--record] [--jobs N] [--case-seconds S] [--row-seconds S] [ROW ...]
 
-A ROW is a name of ``ci/peers.toml``, with ``.gfx942`` or ``.gfx950`` behind it for one target. ``--record`` writes what was
-measured into ``tests/data/peers.json`` and ``docs/peers.md``. Exit code 1: a row has fewer right cases than the table says.
+A ROW is a name of ``ci/peers.toml``, with ``.gfx942`` or ``.gfx950`` behind it for one target. ``--record`` writes each row into
+``tests/data/peers.json`` and ``docs/peers.md`` as soon as it ends, and keeps the rows that did not run. ``--page`` writes the page
+alone. Exit code 1: a row has fewer right cases than the table of this checkout says.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -25,27 +27,43 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+sys.path.insert(0, str(Path(__file__).parent))
+from peers_page import OUTCOMES, page  # noqa: E402
+
 ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "tests" / "data" / "peers.json"
 PAGE: Final = ROOT / "docs" / "peers.md"
 PROGRAM: Final = Path(__file__).with_name("peer_program.py")
 TARGETS: Final = ("gfx942", "gfx950")
-OUTCOMES: Final = ("right", "failed", "refused", "not replaced", "triton", "slow", "other")
-#: Reasons that a row of the table names.
-REASONS: Final = 4
 
 
-def rows() -> dict[str, list[str]]:
+def settings() -> dict[str, Any]:
+    """Read ``ci/peers.toml``."""
+    return tomllib.loads((ROOT / "ci" / "peers.toml").read_text(encoding="utf-8"))
+
+
+def rows() -> dict[str, str]:
     """The arguments of each row, ``NAME.TARGET``."""
-    data = tomllib.loads((ROOT / "ci" / "peers.toml").read_text(encoding="utf-8"))
+    data = settings()
     return {
-        f"{name}.{target}": arguments.split()
+        f"{name}.{target}": arguments
         for name, arguments in data["rows"].items()
         for target in data["targets"].get(name, TARGETS)
     }
 
 
-def chosen(names: list[str], known: dict[str, list[str]]) -> list[str]:
+def file_of(row: str) -> str:
+    """The file of ``op_tests`` that a row runs."""
+    return f"test_{row.rpartition('.')[0].partition('-')[0]}.py"
+
+
+def arguments_of(row: str, tree: str, known: dict[str, str]) -> list[str]:
+    """The arguments of a row on a checkout, which may name other options than the newest one."""
+    own: dict[str, str] = settings()["other-arguments"].get(tree, {})
+    return own.get(row.rpartition(".")[0], known[row]).split()
+
+
+def chosen(names: list[str], known: dict[str, str]) -> list[str]:
     """The rows that a command names; all of them where it names none.
 
     Raises:
@@ -61,8 +79,8 @@ def chosen(names: list[str], known: dict[str, list[str]]) -> list[str]:
 
 def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float]) -> dict[str, Any]:
     """Run one file on one target: what its cases gave."""
-    name, _, target = row.rpartition(".")
-    file = tree / "op_tests" / f"test_{name.partition('-')[0]}.py"
+    target = row.rpartition(".")[2]
+    file = tree / "op_tests" / file_of(row)
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "cases.jsonl"
@@ -94,7 +112,7 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
 
 
 def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
-    """The row of the table: a number for each outcome, and the most frequent reasons."""
+    """Return the row of the table: a number for each outcome, and every reason as (cases, outcome, text)."""
     cases = [dict(line) for line in lines if line["case"]]
     last = next((line for line in lines if not line["case"]), None)
     if last is not None and last["why"].startswith("SystemExit"):
@@ -103,47 +121,15 @@ def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
             if line["outcome"] == "right" and not line.get("checks"):
                 line |= {"outcome": "failed", "why": "the file's own verdict at its end"}
     counted = Counter(line["outcome"] for line in cases)
-    why = Counter(f"{line['outcome']}: {line['why']}" for line in cases if line["why"])
+    why = Counter((line["outcome"], line["why"]) for line in cases if line["why"])
     if last is not None and last["outcome"] != "ended":
         end = f"{last['outcome']}: {last['why']}"
     return {
         "cases": len(cases),
         **{outcome: counted[outcome] for outcome in OUTCOMES if counted[outcome]},
-        "why": [f"{count} x {text}" if count > 1 else text for text, count in why.most_common(REASONS)],
+        "reasons": [[count, outcome, text] for (outcome, text), count in why.most_common()],
         "end": end,
     }
-
-
-def page(table: dict[str, Any]) -> str:
-    """The page of the table."""
-    total: Counter[str] = Counter()
-    for row in table["rows"].values():
-        total.update({name: row.get(name, 0) for name in ("cases", *OUTCOMES)})
-    lines = [
-        "# AITER's own tests",
-        "",
-        "`nox -s peers` runs AITER's `op_tests` under the bridge, in strict mode, on the embedded device. It fails when a",
-        "row has fewer right cases than this table. `AITER_DIR` names the checkout. Shapes are small (`ci/peers.toml`).",
-        "",
-        "- **right**: no exception, and every `checkAllclose` of the test within its own tolerance. Where a test calls none,",
-        "  its own assertions and the verdict at its end count.",
-        "- **failed**: a comparison or an assertion of the test does not hold.",
-        "- **refused**: our function names an argument that it does not take.",
-        "- **not replaced**: AITER would compile a kernel of its own. **triton**: a Triton kernel without a data wheel.",
-        "- **slow**: the case took longer than a case may. **other**: everything else, the test's own errors included.",
-        "",
-        f"Measured with AITER {table['commit']}: {total['right']} of {total['cases']} cases are right.",
-        "",
-        "| row | cases | " + " | ".join(OUTCOMES) + " | why not all |",
-        "|---|" + "---:|" * (len(OUTCOMES) + 1) + "---|",
-    ]
-    for name, row in table["rows"].items():
-        why = "<br>".join([*row["why"], *([f"ended early: {row['end']}"] if row["end"] else [])]).replace(
-            "|", "\\|"
-        )
-        figures = " | ".join(str(row.get(each, "")) for each in OUTCOMES)
-        lines.append(f"| {name} | {row['cases']} | {figures} | {why} |")
-    return "\n".join([*lines, ""])
 
 
 def commit_of(tree: Path) -> str:
@@ -155,44 +141,63 @@ def commit_of(tree: Path) -> str:
     return done.stdout.strip()[:10] if done.returncode == 0 else tree.name
 
 
-def main() -> int:
-    """Run the rows and compare."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("rows", nargs="*")
-    parser.add_argument("--record", action="store_true")
-    parser.add_argument("--jobs", type=int, default=1)
-    parser.add_argument("--case-seconds", type=float, default=60)
-    parser.add_argument("--row-seconds", type=float, default=600)
-    parser.add_argument("--log", type=Path)
-    words = parser.parse_args()
+def checkout() -> Path:
+    """The folder that ``AITER_DIR`` names.
+
+    Raises:
+        SystemExit: it has no op_tests.
+    """
     if "AITER_DIR" not in os.environ:
         raise SystemExit("peers: set AITER_DIR to a checkout of AITER, which has op_tests")
     tree = Path(os.environ["AITER_DIR"]).resolve()
     if not (tree / "op_tests").is_dir():
         raise SystemExit(f"peers: {tree} has no folder op_tests; set AITER_DIR to a checkout of AITER")
-    known = rows()
-    table = read()
+    return tree
+
+
+def parsed() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*")
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--page", action="store_true")
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--case-seconds", type=float, default=60)
+    parser.add_argument("--row-seconds", type=float, default=600)
+    return parser.parse_args()
+
+
+def main() -> int:
+    """Run the rows and compare."""
+    words = parsed()
+    if words.page:
+        write(read())
+        return 0
+    tree = checkout()
+    name, known = commit_of(tree), rows()
     fewer: list[str] = []
+    lock = threading.Lock()
 
     def one(row: str) -> None:
-        found = run(row, known[row], tree, (words.case_seconds, words.row_seconds))
-        before = table["rows"].get(row, {}).get("right", 0)
-        if found.get("right", 0) < before:
-            fewer.append(f"{row}: {found.get('right', 0)} right cases, the table has {before}")
-        print(f"{row:42} {json.dumps(found)[:400]}", flush=True)
-        if words.log:
-            with words.log.open("a", encoding="utf-8") as log:
-                log.write(json.dumps({row: found}) + "\n")
-        if words.record:
-            table["rows"][row] = found
+        file = tree / "op_tests" / file_of(row)
+        if not file.is_file():
+            print(f"{row:42} this checkout has no {file.name}", flush=True)
+            return
+        found = run(row, arguments_of(row, name, known), tree, (words.case_seconds, words.row_seconds))
+        with lock:
+            table = read()
+            before = table["trees"].setdefault(name, {"rows": {}})["rows"].get(row, {}).get("right", 0)
+            if found.get("right", 0) < before:
+                fewer.append(f"{row}: {found.get('right', 0)} right cases, the table has {before}")
+            print(f"{row:42} {json.dumps(found)[:400]}", flush=True)
+            if words.record:
+                table["trees"][name]["rows"][row] = found
+                write(table)
 
     with ThreadPoolExecutor(words.jobs) as pool:
         list(pool.map(one, chosen(words.rows, known)))
-    if words.record:
-        table["commit"] = commit_of(tree)
-        write(table, known)
     for line in fewer:
         print(f"fewer: {line}", file=sys.stderr)
     return 1 if fewer else 0
@@ -201,16 +206,27 @@ def main() -> int:
 def read() -> dict[str, Any]:
     """Return the table that is kept; one without rows where there is none."""
     if not TABLE.is_file():
-        return {"commit": "", "rows": {}}
+        return {"trees": {}}
     found: dict[str, Any] = json.loads(TABLE.read_text(encoding="utf-8"))
     return found
 
 
-def write(table: dict[str, Any], known: dict[str, list[str]]) -> None:
-    """Write the table and its page."""
-    table["rows"] = {row: table["rows"][row] for row in known if row in table["rows"]}
-    TABLE.write_text(json.dumps(table, indent=1) + "\n", encoding="utf-8")
-    PAGE.write_text(page(table), encoding="utf-8")
+def text_of(table: dict[str, Any]) -> str:
+    """Return the table as JSON with one line for each row."""
+    trees = []
+    for name, tree in table["trees"].items():
+        kept = [f"  {json.dumps(row)}: {json.dumps(figures)}" for row, figures in tree["rows"].items()]
+        trees.append(f" {json.dumps(name)}: {{\"rows\": {{\n" + ",\n".join(kept) + "\n }}")
+    return '{"trees": {\n' + ",\n".join(trees) + "\n}}\n"
+
+
+def write(table: dict[str, Any]) -> None:
+    """Write the table, in the order of ``ci/peers.toml``, and its page."""
+    known = rows()
+    for tree in table["trees"].values():
+        tree["rows"] = {row: tree["rows"][row] for row in known if row in tree["rows"]}
+    TABLE.write_text(text_of(table), encoding="utf-8")
+    PAGE.write_text(page(table, settings()["explained"]), encoding="utf-8")
 
 
 if __name__ == "__main__":

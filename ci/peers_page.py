@@ -1,0 +1,205 @@
+"""Write ``docs/peers.md``: the totals, the reasons grouped over all rows, and the figures of each row."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+OUTCOMES: Final = ("right", "failed", "refused", "not replaced", "triton", "slow", "other")
+#: Outcomes of names that we do not replace: AITER's own kernels run there.
+THEIRS: Final = ("not replaced", "triton")
+#: Longest reason on the page, in characters. The table keeps the whole text.
+LONGEST: Final = 110
+#: Row names that one line of reasons lists.
+NAMED: Final = 3
+
+INTRODUCTION: Final = """\
+# AITER's own tests
+
+`nox -s peers` runs AITER's `op_tests` under the bridge on the embedded device. The bridge is strict: it never lets AITER
+compile. `AITER_DIR` names the checkout. `ci/peers.toml` holds the small shapes. The session fails if a row has fewer right
+cases than the table of the same checkout, `tests/data/peers.json`.
+
+| outcome | meaning |
+|---|---|
+| right | No exception, and every comparison of the test lies within the test's own tolerance. |
+| failed | A comparison or an assertion of the test does not hold. |
+| refused | Our function does not accept an argument, and names it. |
+| not replaced | We have no function for the name. AITER would compile its own kernel. |
+| triton | A Triton kernel for which no data wheel is installed. |
+| slow | The case took longer than a case may on the embedded device. |
+| other | Any other error. |
+"""
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """One sentence of ``ci/peers.toml`` for the reasons that it matches."""
+
+    match: re.Pattern[str]
+    says: str
+    #: Rows that it is for.
+    rows: re.Pattern[str]
+    #: The test asks for something that no card would give, or measures only time.
+    excluded: bool
+
+
+@dataclass
+class Group:
+    """Cases of several rows that have one reason."""
+
+    outcome: str
+    says: str
+    cases: int = 0
+    rows: set[str] = field(default_factory=set)
+
+
+def explanations(entries: list[dict[str, Any]]) -> list[Explanation]:
+    """Read the ``[[explained]]`` entries of ``ci/peers.toml``."""
+    return [
+        Explanation(
+            re.compile(entry["match"]), entry["says"], re.compile(entry.get("rows", "")), entry.get("excluded", False)
+        )
+        for entry in entries
+    ]  # fmt: skip
+
+
+def explained(row: str, outcome: str, text: str, known: list[Explanation]) -> Explanation | None:
+    """Find the first explanation of a reason.
+
+    Args:
+        row: name of the row, with its target.
+        outcome: one of :data:`OUTCOMES`.
+        text: the whole reason, as the table keeps it.
+        known: the explanations, in order.
+    """
+    found = (
+        each for each in known if each.rows.match(row) and each.match.search(f"{outcome}: {text}")
+    )
+    return next(found, None)
+
+
+#: A whole reason -> its first clause. The first pattern that matches is used.
+_SHORT: Final = (
+    (r"CompileRefusedError: call (\w+): AITER would compile \w+ now, because (?:there is no function of ours with this name)", r"\1"),
+    (r"CompileRefusedError: call (\w+): AITER would compile \w+ now, because (.*?)(?:\. Unset.*|$)", r"\1: \2"),
+    (r"CompileRefusedError: launch (?:\w+\.)*(\w+): Triton would.*", r"\1"),
+    (r"CompileRefusedError: launch (?:\w+\.)*(\w+):.*", r"\1"),
+    (r"\w+Error: (\w+): argument (\w+): its type is (\w+), the signature says.*", r"\1: type \3 for argument \2"),
+    (r"UnsupportedError: (\w+\([^)]*\)): no prebuilt kernel covers it.*", r"\1"),
+    (r"UnsupportedError: (\w+\([^)]*\)): argument \w+ asks for a gradient.*", r"\1"),
+    (r"\w+Error: (\w+: argument \w+: [^.:]*)[.:].*", r"\1"),
+    (r"NoKernelError: (\w+): all \d+ candidates were refused\. [^/]*/ (.*)", r"\1: \2"),
+    (r"checkAllclose: .*", "a comparison of the test lies outside its tolerance"),
+    (r"TimeUp.*", "the case took too long"),
+    (r"(?:Arg\w*|NoKernel|Unsupported)Error: (.*)", r"\1"),
+)  # fmt: skip
+
+
+def short(text: str) -> str:
+    """Return one plain line of at most :data:`LONGEST` characters for a whole reason."""
+    for pattern, instead in _SHORT:
+        found = re.match(pattern, text)
+        if found:
+            text = found.expand(instead)
+            break
+    text = " ".join(text.split())
+    return text if len(text) <= LONGEST else text[: LONGEST - 4].rstrip() + " ..."
+
+
+def groups(rows: dict[str, Any], known: list[Explanation]) -> list[Group]:
+    """Group the reasons of all rows, the most frequent first."""
+    found: dict[tuple[str, str], Group] = {}
+    for row, figures in rows.items():
+        for count, outcome, text in figures["reasons"]:
+            reason = explained(row, outcome, text, known)
+            says = reason.says if reason else short(text)
+            group = found.setdefault((outcome, says), Group(outcome, says))
+            group.cases += count
+            group.rows.add(row)
+    return sorted(found.values(), key=lambda group: (-group.cases, group.outcome, group.says))
+
+
+def totals(rows: dict[str, Any], known: list[Explanation]) -> Counter[str]:
+    """Add up the outcomes of all rows, and count the cases of names that we replace as ``ours``."""
+    total: Counter[str] = Counter()
+    for row, figures in rows.items():
+        total.update({name: figures.get(name, 0) for name in ("cases", *OUTCOMES)})
+        for count, outcome, text in figures["reasons"]:
+            reason = explained(row, outcome, text, known)
+            if outcome not in THEIRS and reason and reason.excluded:
+                total["excluded"] += count
+    total["ours"] = total["cases"] - total["excluded"] - sum(total[name] for name in THEIRS)
+    return total
+
+
+def _rows_of(group: Group) -> str:
+    """Name at most :data:`NAMED` rows of a group, without their targets."""
+    names = sorted({row.rpartition(".")[0] for row in group.rows})
+    rest = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f", {rest} more" if rest > 0 else "")
+
+
+def _cell(text: str) -> str:
+    """Escape a text for a cell."""
+    return text.replace("|", "\\|")
+
+
+def _summary(trees: dict[str, Any], known: list[Explanation]) -> list[str]:
+    """Return the table of totals, a line for each checkout."""
+    lines = [
+        "## Totals", "",
+        "The last three columns count only names that we replace. They leave out *not replaced*, *triton* and the errors of",
+        "the tests themselves.", "",
+        "| AITER | rows | cases | right | cases of names we replace | right of these | share |",
+        "|---|---:|---:|---:|---:|---:|---:|",
+    ]  # fmt: skip
+    for name, tree in trees.items():
+        total = totals(tree["rows"], known)
+        share = f"{100 * total['right'] / total['ours']:.1f} %" if total["ours"] else ""
+        lines.append(
+            f"| {name} | {len(tree['rows'])} | {total['cases']} | {total['right']} | {total['ours']} | {total['right']} | {share} |"
+        )
+    return lines
+
+
+def _tree(name: str, rows: dict[str, Any], known: list[Explanation]) -> list[str]:
+    """Return the reasons and the figures of one checkout."""
+    lines = ["", f"## AITER {name}: what is missing, most frequent first", "",
+             "| cases | outcome | what | rows |", "|---:|---|---|---|"]  # fmt: skip
+    lines += [
+        f"| {group.cases} | {group.outcome} | {_cell(group.says)} | {_rows_of(group)} |"
+        for group in groups(rows, known)
+    ]
+    lines += ["", f"## AITER {name}: each row", "",
+              f"| row | cases | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * (len(OUTCOMES) + 1)]  # fmt: skip
+    for row, figures in rows.items():
+        cells = " | ".join(str(figures.get(each, "")) for each in OUTCOMES)
+        lines.append(f"| {row}{' *' if figures['end'] else ''} | {figures['cases']} | {cells} |")
+    early = {row: figures["end"] for row, figures in rows.items() if figures["end"]}
+    if early:
+        lines += ["", "The rows with a * ended before the last case:", ""]
+        lines += [f"- {row}: {_ending(row, end, known)}" for row, end in early.items()]
+    return lines
+
+
+def _ending(row: str, end: str, known: list[Explanation]) -> str:
+    """Return one line for the end of a row."""
+    reason = explained(row, "ended", end, known)
+    return reason.says if reason else short(end.partition(": ")[2] or end)
+
+
+def page(table: dict[str, Any], entries: list[dict[str, Any]]) -> str:
+    """Return the page of the table.
+
+    Args:
+        table: ``tests/data/peers.json``.
+        entries: the ``[[explained]]`` entries of ``ci/peers.toml``.
+    """
+    known = explanations(entries)
+    lines = [INTRODUCTION, *_summary(table["trees"], known)]
+    for name, tree in table["trees"].items():
+        lines += _tree(name, tree["rows"], known)
+    return "\n".join([*lines, ""])
