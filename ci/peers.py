@@ -3,8 +3,8 @@
     AITER_DIR=/checkout python ci/peers.py [--record] [--jobs N] [--case-seconds S] [--row-seconds S] [ROW ...]
 
 A ROW is a name of ``ci/peers.toml``, with ``.gfx942`` or ``.gfx950`` behind it for one target. ``--record`` writes each row into
-``tests/data/peers.json`` and ``docs/peers.md`` as soon as it ends, and keeps the rows that did not run. ``--page`` writes the page
-alone. Exit code 1: a row has fewer right cases than the table of this checkout says.
+``tests/data/peers.json`` and ``docs/peers.md`` as soon as it ends, and keeps the rows that did not run. ``--page`` writes
+only the page. Exit code 1: a row has fewer right cases than the table of this checkout says.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ else:
     import tomli as tomllib
 
 sys.path.insert(0, str(Path(__file__).parent))
-from peers_page import OUTCOMES, page  # noqa: E402
+from peers_page import OUTCOMES, page
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "tests" / "data" / "peers.json"
@@ -216,7 +216,7 @@ def text_of(table: dict[str, Any]) -> str:
     trees = []
     for name, tree in table["trees"].items():
         kept = [f"  {json.dumps(row)}: {json.dumps(figures)}" for row, figures in tree["rows"].items()]
-        trees.append(f" {json.dumps(name)}: {{\"rows\": {{\n" + ",\n".join(kept) + "\n }}")
+        trees.append(f' {json.dumps(name)}: {{"rows": {{\n' + ",\n".join(kept) + "\n }}")
     return '{"trees": {\n' + ",\n".join(trees) + "\n}}\n"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -12,19 +14,54 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
 import peers  # noqa: E402
+import peers_page  # noqa: E402
+
+
+def trees() -> dict[str, Any]:
+    return {name: tree["rows"] for name, tree in peers.read()["trees"].items()}
 
 
 def test_page_says_what_the_table_has() -> None:
-    assert peers.PAGE.read_text(encoding="utf-8") == peers.page(peers.read())
+    assert peers.PAGE.read_text(encoding="utf-8") == peers_page.page(
+        peers.read(), peers.settings()["explained"]
+    )
 
 
 def test_table_has_rows_of_the_session_alone() -> None:
-    rows = peers.read()["rows"]
-    assert rows and not rows.keys() - peers.rows().keys()
-    for name, row in rows.items():
-        assert sum(row.get(each, 0) for each in peers.OUTCOMES) == row["cases"], name
-        assert row["why"] or row["end"] or row.get("right", 0) == row["cases"], (
-            f"{name}: not all, and no reason"
+    assert trees()
+    for rows in trees().values():
+        assert rows and not rows.keys() - peers.rows().keys()
+        for name, row in rows.items():
+            assert sum(row.get(each, 0) for each in peers_page.OUTCOMES) == row["cases"], name
+            reasons = sum(count for count, _, _ in row["reasons"])
+            assert row["end"] or row.get("right", 0) + reasons == row["cases"], (
+                f"{name}: not all, and no reason"
+            )
+
+
+def test_table_is_one_line_a_row() -> None:
+    table = peers.read()
+    text = peers.text_of(table)
+    assert text == peers.TABLE.read_text(encoding="utf-8") and json.loads(text) == table
+    assert len(text.splitlines()) == 2 + sum(len(rows) + 2 for rows in trees().values())
+
+
+def test_every_explanation_explains_something() -> None:
+    ended = [
+        (row, "ended", figures["end"])
+        for rows in trees().values()
+        for row, figures in rows.items()
+        if figures["end"]
+    ]
+    asked = ended + [
+        (row, outcome, text)
+        for rows in trees().values()
+        for row, figures in rows.items()
+        for _, outcome, text in figures["reasons"]
+    ]
+    for each in peers_page.explanations(peers.settings()["explained"]):
+        assert any(peers_page.explained(row, outcome, text, [each]) for row, outcome, text in asked), (
+            each.match.pattern
         )
 
 
@@ -48,7 +85,7 @@ def test_summary_counts_each_outcome() -> None:
     lines[0]["checks"] = 1
     found = peers.summary(lines, "")
     assert (found["cases"], found["right"], found["refused"]) == (3, 1, 2)
-    assert found["why"] == ["2 x refused: X"] and found["end"] == "other: SystemExit: 2"
+    assert found["reasons"] == [[2, "refused", "X"]] and found["end"] == "other: SystemExit: 2"
 
 
 @pytest.mark.parametrize(("right", "code"), [(2, 0), (1, 1), (3, 0)])
@@ -58,7 +95,104 @@ def test_session_fails_when_a_number_goes_down(
     (tmp_path / "op_tests").mkdir()
     monkeypatch.setenv("AITER_DIR", str(tmp_path))
     monkeypatch.setattr(sys, "argv", ["peers", "quant.gfx942"])
-    table = {"commit": "x", "rows": {"quant.gfx942": {"cases": 3, "right": 2, "why": [], "end": ""}}}
+    monkeypatch.setenv("AITER_COMMIT", "x")
+    (tmp_path / "op_tests" / "test_quant.py").touch()
+    table = {"trees": {"x": {"rows": {"quant.gfx942": {"cases": 3, "right": 2, "reasons": [], "end": ""}}}}}
     monkeypatch.setattr(peers, "read", lambda: table)
-    monkeypatch.setattr(peers, "run", lambda *_: {"cases": 3, "right": right, "why": [], "end": ""})
+    monkeypatch.setattr(peers, "run", lambda *_: {"cases": 3, "right": right, "reasons": [], "end": ""})
     assert peers.main() == code
+
+
+def test_record_keeps_rows_that_did_not_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "op_tests").mkdir()
+    (tmp_path / "op_tests" / "test_quant.py").touch()
+    old = {"cases": 3, "right": 3, "reasons": [], "end": ""}
+    new = {"cases": 4, "right": 4, "reasons": [], "end": ""}
+    monkeypatch.setattr(peers, "TABLE", tmp_path / "table.json")
+    monkeypatch.setattr(peers, "PAGE", tmp_path / "page.md")
+    peers.TABLE.write_text(
+        json.dumps({"trees": {"x": {"rows": {"rope.gfx942": old}}, "y": {"rows": {"quant.gfx942": old}}}})
+    )
+    monkeypatch.setenv("AITER_DIR", str(tmp_path))
+    monkeypatch.setenv("AITER_COMMIT", "x")
+    monkeypatch.setattr(sys, "argv", ["peers", "--record", "quant.gfx942", "sample.gfx942"])
+    monkeypatch.setattr(peers, "run", lambda *_: new)
+    assert peers.main() == 0
+    written = peers.read()["trees"]
+    assert written["x"]["rows"] == {"quant.gfx942": new, "rope.gfx942": old}
+    assert written["y"]["rows"] == {"quant.gfx942": old}
+    assert "| quant.gfx942 | 4 | 4 |" in peers.PAGE.read_text(encoding="utf-8")
+
+
+ENTRIES: list[dict[str, Any]] = [
+    {"match": "^other: .*cktile", "says": "the test calls a sample program", "excluded": True},
+    {"match": "^failed: checkAllclose", "rows": "^mla", "says": "ties in bf16"},
+]
+REFUSED = "ArgumentDTypeError: norm: argument input: its type is f32, the signature says T, which is {} in this call"
+
+
+def row(cases: int, right: int, *reasons: tuple[int, str, str]) -> dict[str, Any]:
+    figures = Counter({"cases": cases, "right": right})
+    for count, outcome, _ in reasons:
+        figures[outcome] += count
+    return {**figures, "reasons": [list(each) for each in reasons], "end": ""}
+
+
+def test_reasons_are_grouped_over_rows_most_frequent_first() -> None:
+    rows = {
+        "a.gfx942": row(
+            5, 2, (2, "refused", REFUSED.format("f16")), (1, "slow", "TimeUp: longer than 30.0 s")
+        ),
+        "b.gfx950": row(4, 1, (3, "refused", REFUSED.format("bf16"))),
+        "mla.gfx942": row(
+            2, 0, (1, "failed", "checkAllclose: 1.00% outside"), (1, "failed", "checkAllclose: 2.00% outside")
+        ),
+        "c.gfx942": row(1, 0, (1, "failed", "checkAllclose: 3.00% outside")),
+    }
+    found = peers_page.groups(rows, peers_page.explanations(ENTRIES))
+    assert [(each.cases, each.outcome, each.says) for each in found] == [
+        (5, "refused", "norm: type f32 for argument input"),
+        (2, "failed", "ties in bf16"),
+        (1, "failed", "a comparison of the test lies outside its tolerance"),
+        (1, "slow", "the case took too long"),
+    ]
+    assert found[0].rows == {"a.gfx942", "b.gfx950"}
+
+
+def test_totals_leave_out_names_that_are_not_ours() -> None:
+    rows = {
+        "a.gfx942": row(6, 2, (1, "other", "X: no cktile"), (1, "other", "Y"), (2, "not replaced", "Z")),
+        "b.gfx942": row(2, 1, (1, "triton", "T")),
+    }
+    total = peers_page.totals(rows, peers_page.explanations(ENTRIES))
+    assert (total["cases"], total["right"], total["ours"]) == (8, 3, 4)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (
+            "CompileRefusedError: call get_padded_m: AITER would compile module_x now, because there is no function of ours with",
+            "get_padded_m",
+        ),
+        (
+            "CompileRefusedError: launch aiter.ops.triton.gemm._gemm_kernel: Triton would compile it now, because no data wheel",
+            "_gemm_kernel",
+        ),
+        (
+            "UnsupportedError: f(bias=...): no prebuilt kernel covers it. use bias=None; help(f) says",
+            "f(bias=...)",
+        ),
+        (
+            "NoKernelError: f: all 16 candidates were refused. Change what the reasons below name / k 1: dim must be even",
+            "f: k 1: dim must be even",
+        ),
+        (
+            "ArgumentStrideError: f: argument x: it is not contiguous: shape [32, 8]. Call it",
+            "f: argument x: it is not contiguous",
+        ),
+        ("x" * 300, "x" * 106 + " ..."),
+    ],
+)
+def test_a_reason_is_one_short_line(text: str, says: str) -> None:
+    assert peers_page.short(text) == says
