@@ -1,9 +1,10 @@
 """A child of ``peers.py``: runs one of AITER's ``op_tests`` files, and writes a line of JSON for each of its cases.
 
-    python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE ARGUMENTS...
+    python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE [pytest] ARGUMENTS...
 
 No assertion of the file is changed. Its timer calls a function once; its ``checkAllclose`` is AITER's own, and its result is
-written down; an exception ends one case. A case is one outermost call of a ``test_*``, ``run_*`` or ``bench_*`` function.
+written down; an exception ends one case. A case is one outermost call of a ``test_*``, ``run_*`` or ``bench_*`` function,
+a comparison outside of them, or with the word ``pytest`` one of pytest's tests.
 """
 
 from __future__ import annotations
@@ -58,31 +59,36 @@ class Cases:
         """Decorate the file's function ``name``."""
         return lambda function: self._case(name, function)
 
+    def run(self, name: str, arguments: str, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+        """Run one case and write its line. Return its result, and the exception that ended it."""
+        self.depth, self.checks = 1, []
+        began = time.monotonic()
+        outcome, why, out, ended = "right", "", None, None
+        try:
+            signal.setitimer(signal.ITIMER_REAL, self.seconds)
+            out = function()
+        except (Exception, SystemExit, TimeUp) as error:  # noqa: BLE001 - whatever it is, it is this case's
+            outcome, why = kind_of(error)
+            ended = error
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            self.depth = 0
+        worst = max(self.checks, default=0.0)
+        if outcome == "right" and worst > 0:
+            outcome, why = "failed", f"checkAllclose: {worst:.2%} outside"
+        self.write(
+            case=name, outcome=outcome, why=why, checks=len(self.checks),
+            seconds=round(time.monotonic() - began, 2), arguments=arguments,
+        )  # fmt: skip
+        return out, ended
+
     def _case(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             if self.depth:
                 return function(*args, **kwargs)
-            self.depth, self.checks = 1, []
-            began = time.monotonic()
-            outcome, why, out = "right", "", None
-            try:
-                signal.setitimer(signal.ITIMER_REAL, self.seconds)
-                out = function(*args, **kwargs)
-            except (Exception, SystemExit, TimeUp) as error:  # noqa: BLE001 - whatever it is, it is this case's
-                outcome, why = kind_of(error)
-                out = Gone()
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                self.depth = 0
-            worst = max(self.checks, default=0.0)
-            if outcome == "right" and worst > 0:
-                outcome, why = "failed", f"checkAllclose: {worst:.2%} outside"
-            self.write(
-                case=name, outcome=outcome, why=why, checks=len(self.checks),
-                seconds=round(time.monotonic() - began, 2), arguments=words(args, kwargs),
-            )  # fmt: skip
-            return out
+            out, ended = self.run(name, words(args, kwargs), lambda: function(*args, **kwargs))
+            return out if ended is None else Gone()
 
         return called
 
@@ -93,7 +99,11 @@ class Cases:
         def checked(*args: Any, **kwargs: Any) -> Any:
             ratio = own(*args, **kwargs)
             allowed = kwargs.get("tol_err_ratio", args[4] if len(args) > 4 else limit)
-            self.checks.append(float(ratio) if float(ratio) > allowed else 0.0)
+            outside = float(ratio) if float(ratio) > allowed else 0.0
+            if self.depth:
+                self.checks.append(outside)
+            else:  # a file without functions, whose comparison is its case
+                self.run(own.__name__, "", lambda: self.checks.append(outside))
             return ratio
 
         return checked
@@ -169,19 +179,53 @@ def instead_of_the_timer(common: Any, cases: Cases) -> None:
     common.checkAllclose = cases.check(common.checkAllclose, limit)
 
 
+def is_case(function: ast.stmt) -> bool:
+    """Tell whether a statement of the file defines a case: no timed function, and none that pytest parametrizes."""
+    marks = [ast.unparse(mark) for mark in getattr(function, "decorator_list", [])]
+    timed = any(mark.startswith(("perftest", "pytest", "torch_compile")) for mark in marks)
+    return (
+        isinstance(function, ast.FunctionDef)
+        and not timed
+        and (function.name.startswith(PREFIXES) or any("benchmark" in mark for mark in marks))
+    )
+
+
+def drives(function: ast.FunctionDef, tests: set[str]) -> bool:
+    """Tell whether a function calls tests of the file in a loop. Those are the cases then, and the function is none."""
+    loops = [each for each in ast.walk(function) if isinstance(each, (ast.For, ast.ListComp, ast.While))]
+    called = {
+        each.func.id
+        for loop in loops
+        for each in ast.walk(loop)
+        if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+    }
+    return bool(called & (tests - {function.name}))
+
+
 def decorated(source: str) -> ast.Module:
     """The file with each function that is a case decorated, outside of its own decorators."""
     tree = ast.parse(source)
-    for each in tree.body:
-        marks = [ast.unparse(mark) for mark in getattr(each, "decorator_list", [])]
-        timed = any(mark.startswith(("perftest", "pytest", "torch_compile")) for mark in marks)
-        if (
-            isinstance(each, ast.FunctionDef)
-            and not timed
-            and (each.name.startswith(PREFIXES) or any("benchmark" in mark for mark in marks))
-        ):
+    cases = [each for each in tree.body if isinstance(each, ast.FunctionDef) and is_case(each)]
+    tests = {each.name for each in cases if each.name.startswith("test_")}
+    for each in cases:
+        if not drives(each, tests):
             each.decorator_list.insert(0, ast.Call(ast.Name(CASE, ast.Load()), [ast.Constant(each.name)], []))
     return ast.fix_missing_locations(tree)
+
+
+class Pytest:
+    """A plugin that makes each test of a file a case."""
+
+    def __init__(self, cases: Cases) -> None:
+        self.cases = cases
+
+    def pytest_pyfunc_call(self, pyfuncitem: Any) -> bool:
+        """Run the function of a test. One that skips itself is no case: pytest's exception passes through."""
+        given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+        _, error = self.cases.run(pyfuncitem.name, words((), given), lambda: pyfuncitem.obj(**given))
+        if error is not None:
+            raise error
+        return True
 
 
 def main() -> None:
@@ -201,6 +245,12 @@ def main() -> None:
     try:
         test_common = importlib.import_module("aiter.test_common")
         instead_of_the_timer(test_common, cases)
+        if rest[:1] == ["pytest"]:
+            import pytest
+
+            pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[Pytest(cases)])
+            cases.write(case="", outcome="ended", why="")
+            return
         sys.argv = [file, *rest]
         module: Any = ModuleType("__main__")
         module.__file__ = file

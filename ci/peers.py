@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -60,7 +61,7 @@ def file_of(row: str) -> str:
 def arguments_of(row: str, tree: str, known: dict[str, str]) -> list[str]:
     """The arguments of a row on a checkout, which may name other options than the newest one."""
     own: dict[str, str] = settings()["other-arguments"].get(tree, {})
-    return own.get(row.rpartition(".")[0], known[row]).split()
+    return shlex.split(own.get(row.rpartition(".")[0], known[row]))
 
 
 def chosen(names: list[str], known: dict[str, str]) -> list[str]:
