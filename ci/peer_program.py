@@ -2,28 +2,36 @@
 
     python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE [pytest] ARGUMENTS...
 
-No assertion of the file is changed. Its timer calls a function once; its ``checkAllclose`` is AITER's own, and its result is
-written down; an exception ends one case. A case is one outermost call of a ``test_*``, ``run_*`` or ``bench_*`` function,
-a comparison outside of them, or with the word ``pytest`` one of pytest's tests.
+No assertion of the file is changed. Its timer calls a function once. An exception ends one case. A case is one outermost call
+of a ``test_*``, ``run_*`` or ``bench_*`` function, a comparison outside of them, or with the word ``pytest`` one of pytest's
+tests. Right is a case that launched a kernel and then compared something, and in which every comparison held: AITER's own
+``checkAllclose`` within its tolerance, ``torch.allclose`` and ``torch.equal``, and each assertion.
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import inspect
 import json
 import os
 import signal
 import sys
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Generator
 from functools import wraps
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from peer_names import missing
+
 CASE = "__peer_case__"
+COMPARE = "__peer_compare__"
 PREFIXES = ("test_", "run_", "bench_")
 #: Longest reason that is written down, in characters.
 LONGEST = 400
@@ -44,50 +52,126 @@ class Gone(dict):  # type: ignore[type-arg]
 class Cases:
     """The cases of one file."""
 
-    def __init__(self, results: Path, seconds: float) -> None:
+    def __init__(self, results: Path, seconds: float, device: Any) -> None:
         self.file = results.open("a", encoding="utf-8")
         self.seconds = seconds
+        self.device = device
         self.depth = 0
+        #: The results of ``checkAllclose``: the share of elements outside, where it is more than the test allows, else 0.
         self.checks: list[float] = []
+        #: The comparisons that did not hold and raised nothing.
+        self.unequal: list[str] = []
+        self.compared = False
+        self.began = 0.0
 
     def write(self, **row: Any) -> None:
         """Write one line, which survives a process that dies."""
         self.file.write(json.dumps(row) + "\n")
         self.file.flush()
 
-    def case(self, name: str) -> Callable[..., Any]:
-        """Decorate the file's function ``name``."""
-        return lambda function: self._case(name, function)
+    def case(self, name: str, *given: str) -> Callable[..., Any]:
+        """Decorate the file's function ``name``, whose parameters are ``given``."""
+        return lambda function: self._case(name, function, given)
 
-    def run(self, name: str, arguments: str, function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
-        """Run one case and write its line. Return its result, and the exception that ended it."""
-        self.depth, self.checks = 1, []
-        began = time.monotonic()
-        outcome, why, out, ended = "right", "", None, None
+    def run(
+        self, name: str, arguments: str, function: Callable[[], Any], given: Collection[str]
+    ) -> tuple[Any, BaseException | None]:
+        """Run one case and write its line. Return its result, and the exception that ended it.
+
+        Args:
+            name: the function of the test.
+            arguments: its arguments, as the line shows them.
+            function: calls it.
+            given: names of its parameters.
+        """
+        out, ended = None, None
+        self.begin()
         try:
-            signal.setitimer(signal.ITIMER_REAL, self.seconds)
             out = function()
         except (Exception, SystemExit, TimeUp) as error:  # noqa: BLE001 - whatever it is, it is this case's
-            outcome, why = kind_of(error)
             ended = error
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            self.depth = 0
-        worst = max(self.checks, default=0.0)
-        if outcome == "right" and worst > 0:
-            outcome, why = "failed", f"checkAllclose: {worst:.2%} outside"
-        self.write(
-            case=name, outcome=outcome, why=why, checks=len(self.checks),
-            seconds=round(time.monotonic() - began, 2), arguments=arguments,
-        )  # fmt: skip
+            self.stop()
+        self.verdicts(out, given)
+        self.end(name, arguments, ended)
         return out, ended
 
-    def _case(self, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def begin(self) -> None:
+        """Start the clock of a case, and count its launches and comparisons from here on."""
+        self.depth, self.checks, self.unequal, self.compared = 1, [], [], False
+        self.device.reset_counters()
+        self.began = time.monotonic()
+        signal.setitimer(signal.ITIMER_REAL, self.seconds)
+
+    def stop(self) -> None:
+        """Stop the clock of a case."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        self.depth = 0
+
+    def end(self, name: str, arguments: str, ended: BaseException | None) -> None:
+        """Write the line of a case."""
+        outcome, why = ("right", "") if ended is None else kind_of(ended)
+        if ended is None and (self.unequal or max(self.checks, default=0.0) > 0):
+            outcome, why = "failed", (self.unequal or [f"checkAllclose: {max(self.checks):.2%} outside"])[0]
+        elif ended is None and not self.launched():
+            outcome, why = "no kernel", "the case launches no kernel"
+        elif ended is None and not self.compared:
+            outcome, why = "no comparison", "the case compares nothing"
+        self.write(
+            case=name, outcome=outcome, why=why, checks=len(self.checks),
+            seconds=round(time.monotonic() - self.began, 2), arguments=arguments,
+        )  # fmt: skip
+
+    def verdicts(self, result: object, given: Collection[str]) -> None:
+        """Read the verdicts in a row that a test returns: its bools, except those of its parameters."""
+        if not isinstance(result, dict):
+            return
+        for name, value in result.items():
+            if name not in given and (
+                isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
+            ):
+                self.compared = True
+                if not value:
+                    self.unequal.append(f"{name}: False")
+
+    def launched(self) -> bool:
+        """Tell whether the device ran a kernel since the case began."""
+        return any(kernel["launches"] for kernel in self.device.counters()["kernels"])
+
+    def compare(self) -> None:
+        """Note that a comparison comes now. One before the first launch is about the test's own arguments."""
+        if self.depth and not self.compared:
+            self.compared = self.launched()
+
+    def watch(self, name: str, own: Callable[..., bool]) -> Callable[..., bool]:
+        """Decorate a comparison that returns a bool, which a test may print and not assert."""
+
+        @wraps(own)
+        def watched(*args: Any, **kwargs: Any) -> bool:
+            same = own(*args, **kwargs)
+            self.compare()
+            if self.depth and not same:
+                self.unequal.append(f"{name}: False")
+            return same
+
+        return watched
+
+    def count(self, own: Callable[..., Any]) -> Callable[..., Any]:
+        """Decorate a comparison that raises."""
+
+        @wraps(own)
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            self.compare()
+            return own(*args, **kwargs)
+
+        return counted
+
+    def _case(self, name: str, function: Callable[..., Any], given: Collection[str]) -> Callable[..., Any]:
         @wraps(function)
         def called(*args: Any, **kwargs: Any) -> Any:
             if self.depth:
                 return function(*args, **kwargs)
-            out, ended = self.run(name, words(args, kwargs), lambda: function(*args, **kwargs))
+            out, ended = self.run(name, words(args, kwargs), lambda: function(*args, **kwargs), given)
             return out if ended is None else Gone()
 
         return called
@@ -99,14 +183,24 @@ class Cases:
         def checked(*args: Any, **kwargs: Any) -> Any:
             ratio = own(*args, **kwargs)
             allowed = kwargs.get("tol_err_ratio", args[4] if len(args) > 4 else limit)
-            outside = float(ratio) if float(ratio) > allowed else 0.0
+            outside = 0.0 if float(ratio) <= allowed else float(ratio)
             if self.depth:
+                self.compare()
                 self.checks.append(outside)
             else:  # a file without functions, whose comparison is its case
-                self.run(own.__name__, "", lambda: self.checks.append(outside))
+                self.outside_a_case(own.__name__, outside)
             return ratio
 
         return checked
+
+    def outside_a_case(self, name: str, outside: float) -> None:
+        """Write the line of a comparison that no function of the file makes. Launches count since the case before it."""
+        why = f"checkAllclose: {outside:.2%} outside" if outside else ""
+        if not outside and not self.launched():
+            self.write(case=name, outcome="no kernel", why="the case launches no kernel", checks=1)
+        else:
+            self.write(case=name, outcome="failed" if outside else "right", why=why, checks=1)
+        self.device.reset_counters()
 
 
 def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
@@ -144,8 +238,19 @@ def kind_of(error: BaseException) -> tuple[str, str]:
         return "slow", text
     if isinstance(error, AssertionError):
         return "failed", text
+    if is_own(error):
+        return "own error", text
     last = traceback.extract_tb(error.__traceback__)[-1]
     return "other", f"{text} ({Path(last.filename).name}:{last.lineno})"
+
+
+def is_own(error: BaseException) -> bool:
+    """Tell whether a test asks a module of AITER for a name that its own checkout does not have."""
+    module = getattr(error, "obj", None)
+    if not isinstance(error, AttributeError) or not isinstance(module, ModuleType):
+        return False
+    tree = Path(os.environ["AITER_DIR"])
+    return module.__name__.partition(".")[0] == "aiter" and missing(tree, module.__name__, error.name)
 
 
 def once(func: Callable[..., Any]) -> Callable[..., Any]:
@@ -160,7 +265,6 @@ def once(func: Callable[..., Any]) -> Callable[..., Any]:
 
 def instead_of_the_timer(common: Any, cases: Cases) -> None:
     """Replace AITER's timers, and watch its comparison."""
-    import inspect
 
     def perftest(*_: Any, **__: Any) -> Callable[..., Any]:
         return once
@@ -177,6 +281,27 @@ def instead_of_the_timer(common: Any, cases: Cases) -> None:
     common.perftest, common.run_perftest = perftest, run_perftest
     limit = inspect.signature(common.checkAllclose).parameters["tol_err_ratio"].default
     common.checkAllclose = cases.check(common.checkAllclose, limit)
+
+
+def watch_torch(cases: Cases) -> None:
+    """Watch the comparisons of torch and of numpy."""
+    import numpy as np
+    import torch
+
+    torch.allclose, torch.equal = (
+        cases.watch("torch.allclose", torch.allclose),
+        cases.watch("torch.equal", torch.equal),
+    )
+    torch.testing.assert_close = cases.count(torch.testing.assert_close)
+    np.testing.assert_allclose = cases.count(np.testing.assert_allclose)
+
+
+class Assertions(ast.NodeTransformer):
+    """Puts a call before each assertion, and leaves the assertion as it is."""
+
+    def visit_Assert(self, node: ast.Assert) -> list[ast.stmt]:
+        """Note the assertion."""
+        return [ast.Expr(ast.Call(ast.Name(COMPARE, ast.Load()), [], [])), node]
 
 
 def is_case(function: ast.stmt) -> bool:
@@ -202,36 +327,69 @@ def drives(function: ast.FunctionDef, tests: set[str]) -> bool:
     return bool(called & (tests - {function.name}))
 
 
+def parameters(function: ast.FunctionDef) -> list[str]:
+    """The names of a function's parameters."""
+    given = function.args
+    return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
+
+
 def decorated(source: str) -> ast.Module:
-    """The file with each function that is a case decorated, outside of its own decorators."""
-    tree = ast.parse(source)
+    """The file with each function that is a case decorated, outside of its own decorators, and with its assertions counted."""
+    tree: ast.Module = Assertions().visit(ast.parse(source))
     cases = [each for each in tree.body if isinstance(each, ast.FunctionDef) and is_case(each)]
     tests = {each.name for each in cases if each.name.startswith("test_")}
     for each in cases:
         if not drives(each, tests):
-            each.decorator_list.insert(0, ast.Call(ast.Name(CASE, ast.Load()), [ast.Constant(each.name)], []))
+            given = [ast.Constant(name) for name in (each.name, *parameters(each))]
+            each.decorator_list.insert(0, ast.Call(ast.Name(CASE, ast.Load()), [*given], []))
     return ast.fix_missing_locations(tree)
 
 
 class Pytest:
-    """A plugin that makes each test of a file a case."""
+    """A plugin that makes each test of a file a case. A test that skips itself is none."""
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
+        self.problem = ""
 
-    def pytest_pyfunc_call(self, pyfuncitem: Any) -> bool:
-        """Run the function of a test. One that skips itself is no case: pytest's exception passes through."""
-        given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-        _, error = self.cases.run(pyfuncitem.name, words((), given), lambda: pyfuncitem.obj(**given))
-        if error is not None:
-            raise error
-        return True
+    def pytest_collectreport(self, report: Any) -> None:
+        """Keep the last line of a file that cannot be imported."""
+        if report.failed:
+            self.problem = f": {str(report.longrepr).strip().splitlines()[-1]}"
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_call(self) -> Generator[None, None, None]:
+        """Time the test. Its assertions are pytest's, which are not counted: a test that launches is taken to compare."""
+        self.cases.begin()
+        try:
+            return (yield)
+        finally:
+            self.cases.stop()
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(self, item: Any, call: Any) -> Generator[None, Any, Any]:
+        """Write the line of a test: of its call, and of a fixture that raises."""
+        report = yield
+        given = getattr(item, "callspec", None)
+        arguments = words((), given.params) if given else ""
+        if report.when == "call" and not report.skipped:
+            self.cases.compared = True
+            error = call.excinfo.value if call.excinfo else None
+            if report.failed and not isinstance(error, (Exception, SystemExit, TimeUp)):
+                error = AssertionError(str(error or report.longrepr))
+            self.cases.end(item.name, arguments, error)
+        elif report.failed:
+            outcome, why = kind_of(call.excinfo.value)
+            self.cases.write(case=item.name, outcome=outcome, why=why, checks=0, arguments=arguments)
+        return report
 
 
 def main() -> None:
     """Run the file as a program."""
     results, seconds, file, *rest = sys.argv[1:]
-    cases = Cases(Path(results), float(seconds))
+    from aiter_prebuilt_emulator import native
+
+    cases = Cases(Path(results), float(seconds), native)
 
     def up(*_: Any) -> None:
         raise TimeUp(f"longer than {seconds} s")
@@ -245,17 +403,19 @@ def main() -> None:
     try:
         test_common = importlib.import_module("aiter.test_common")
         instead_of_the_timer(test_common, cases)
+        watch_torch(cases)
         if rest[:1] == ["pytest"]:
-            import pytest
-
-            pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[Pytest(cases)])
-            cases.write(case="", outcome="ended", why="")
+            plugin = Pytest(cases)
+            code = pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[plugin])
+            known = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+            why = "" if known else f"pytest ended with {pytest.ExitCode(code).name}{plugin.problem}"
+            cases.write(case="", outcome="ended" if known else "other", why=why)
             return
         sys.argv = [file, *rest]
         module: Any = ModuleType("__main__")
         module.__file__ = file
         sys.modules["__main__"] = module
-        vars(module)[CASE] = cases.case
+        vars(module).update({CASE: cases.case, COMPARE: cases.compare})
         code = compile(decorated(Path(file).read_text(encoding="utf-8")), file, "exec")
         exec(code, vars(module))  # noqa: S102 - the file is the program
     except (Exception, SystemExit) as error:  # noqa: BLE001

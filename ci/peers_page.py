@@ -7,7 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-OUTCOMES: Final = ("right", "failed", "refused", "not replaced", "triton", "slow", "other")
+OUTCOMES: Final = (
+    "right", "failed", "refused", "not replaced", "triton", "slow", "other", "no comparison", "no kernel", "own error",
+)  # fmt: skip
 #: Outcomes of names that we do not replace: AITER's own kernels run there.
 THEIRS: Final = ("not replaced", "triton")
 #: Longest reason on the page, in characters. The table keeps the whole text.
