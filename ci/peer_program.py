@@ -62,6 +62,8 @@ class Cases:
         #: The comparisons that did not hold and raised nothing.
         self.unequal: list[str] = []
         self.compared = False
+        #: Our errors since the case began, also those that the test catches.
+        self.errors: list[BaseException] = []
         self.began = 0.0
 
     def write(self, **row: Any) -> None:
@@ -98,7 +100,7 @@ class Cases:
 
     def begin(self) -> None:
         """Start the clock of a case, and count its launches and comparisons from here on."""
-        self.depth, self.checks, self.unequal, self.compared = 1, [], [], False
+        self.depth, self.checks, self.unequal, self.compared, self.errors = 1, [], [], False, []
         self.device.reset_counters()
         self.began = time.monotonic()
         signal.setitimer(signal.ITIMER_REAL, self.seconds)
@@ -117,6 +119,8 @@ class Cases:
             outcome, why = "no kernel", "the case launches no kernel"
         elif ended is None and not self.compared:
             outcome, why = "no comparison", "the case compares nothing"
+        if outcome in ("no kernel", "no comparison") and self.errors:
+            outcome, why = kind_of(self.errors[-1])  # the test caught it
         self.write(
             case=name, outcome=outcome, why=why, checks=len(self.checks),
             seconds=round(time.monotonic() - self.began, 2), arguments=arguments,
@@ -183,7 +187,7 @@ class Cases:
         def checked(*args: Any, **kwargs: Any) -> Any:
             ratio = own(*args, **kwargs)
             allowed = kwargs.get("tol_err_ratio", args[4] if len(args) > 4 else limit)
-            outside = 0.0 if float(ratio) <= allowed else float(ratio)
+            outside = 0.0 if ratio <= allowed else float(ratio) if ratio > allowed else 1.0  # 1: not a number
             if self.depth:
                 self.compare()
                 self.checks.append(outside)
@@ -296,6 +300,18 @@ def watch_torch(cases: Cases) -> None:
     np.testing.assert_allclose = cases.count(np.testing.assert_allclose)
 
 
+def watch_errors(cases: Cases) -> None:
+    """Note each error of ours when it is made."""
+    from aiter_prebuilt.errors import AiterPrebuiltError
+
+    def noted(kind: type[AiterPrebuiltError], *args: Any, **_: Any) -> AiterPrebuiltError:
+        error = super(AiterPrebuiltError, kind).__new__(kind, *args)
+        cases.errors.append(error)
+        return error
+
+    AiterPrebuiltError.__new__ = staticmethod(noted)  # type: ignore[method-assign, assignment]
+
+
 class Assertions(ast.NodeTransformer):
     """Puts a call before each assertion, and leaves the assertion as it is."""
 
@@ -305,9 +321,9 @@ class Assertions(ast.NodeTransformer):
 
 
 def is_case(function: ast.stmt) -> bool:
-    """Tell whether a statement of the file defines a case: no timed function, and none that pytest parametrizes."""
+    """Tell whether a statement of the file defines a case: no timed function, and no fixture of pytest's."""
     marks = [ast.unparse(mark) for mark in getattr(function, "decorator_list", [])]
-    timed = any(mark.startswith(("perftest", "pytest", "torch_compile")) for mark in marks)
+    timed = any(mark.startswith(("perftest", "pytest.fixture", "torch_compile")) for mark in marks)
     return (
         isinstance(function, ast.FunctionDef)
         and not timed
@@ -404,6 +420,7 @@ def main() -> None:
         test_common = importlib.import_module("aiter.test_common")
         instead_of_the_timer(test_common, cases)
         watch_torch(cases)
+        watch_errors(cases)
         if rest[:1] == ["pytest"]:
             plugin = Pytest(cases)
             code = pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[plugin])

@@ -125,7 +125,7 @@ def test_record_keeps_rows_that_did_not_run(monkeypatch: pytest.MonkeyPatch, tmp
 
 
 ENTRIES: list[dict[str, Any]] = [
-    {"match": "^other: .*cktile", "says": "the test calls a sample program", "excluded": True},
+    {"match": "^slow: TimeUp", "says": "the case takes long"},
     {"match": "^failed: checkAllclose", "rows": "^mla", "says": "ties in bf16"},
 ]
 REFUSED = "ArgumentDTypeError: norm: argument input: its type is f32, the signature says T, which is {} in this call"
@@ -154,18 +154,23 @@ def test_reasons_are_grouped_over_rows_most_frequent_first() -> None:
         (5, "refused", "norm: type f32 for argument input"),
         (2, "failed", "ties in bf16"),
         (1, "failed", "a comparison of the test lies outside its tolerance"),
-        (1, "slow", "the case took too long"),
+        (1, "slow", "the case takes long"),
     ]
     assert found[0].rows == {"a.gfx942", "b.gfx950"}
 
 
-def test_totals_leave_out_names_that_are_not_ours() -> None:
+def test_shares_leave_out_cases_that_no_card_could_pass() -> None:
     rows = {
-        "a.gfx942": row(6, 2, (1, "other", "X: no cktile"), (1, "other", "Y"), (2, "not replaced", "Z")),
+        "a.gfx942": row(
+            8, 2, (1, "own error", "X"), (1, "other", "Y"), (2, "not replaced", "Z"), (1, "no kernel", "K"),
+            (1, "no comparison", "C"),
+        ),
         "b.gfx942": row(2, 1, (1, "triton", "T")),
-    }
-    total = peers_page.totals(rows, peers_page.explanations(ENTRIES))
-    assert (total["cases"], total["right"], total["ours"]) == (8, 3, 4)
+    }  # fmt: skip
+    total = peers_page.totals(rows)
+    assert (total["cases"], total["right"], total["possible"], total["ours"]) == (10, 3, 7, 4)
+    page = peers_page.page({"trees": {"x": {"rows": rows}}}, ENTRIES)
+    assert "| x | 2 | 10 | 3 | 7 | 42.9 % | 4 | 75.0 % |" in page
 
 
 @pytest.mark.parametrize(
