@@ -423,9 +423,9 @@ def main() -> None:
         watch_errors(cases)
         if rest[:1] == ["pytest"]:
             plugin = Pytest(cases)
-            code = pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[plugin])
-            known = code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
-            why = "" if known else f"pytest ended with {pytest.ExitCode(code).name}{plugin.problem}"
+            exit_code = pytest.main([file, "-q", "-p", "no:cacheprovider", *rest[1:]], plugins=[plugin])
+            known = exit_code in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
+            why = "" if known else f"pytest ended with {pytest.ExitCode(exit_code).name}{plugin.problem}"
             cases.write(case="", outcome="ended" if known else "other", why=why)
             return
         sys.argv = [file, *rest]

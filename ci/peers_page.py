@@ -98,6 +98,7 @@ _SHORT: Final = (
     (r"NoKernelError: (\w+): all \d+ candidates were refused\. [^/]*/ (.*)", r"\1: \2"),
     (r"checkAllclose: .*", "a comparison of the test lies outside its tolerance"),
     (r"TimeUp.*", "the case took too long"),
+    (r"AttributeError: (module '[\w.]+' has no attribute '\w+').*", r"\1"),
     (r"(?:Arg\w*|NoKernel|Unsupported)Error: (.*)", r"\1"),
 )  # fmt: skip
 

@@ -36,6 +36,16 @@ class Device:
         return {"kernels": [{"launches": self.launches}]}
 
 
+def each(*calls: Callable[[], object]) -> Callable[[], None]:
+    """A function that makes calls in their order."""
+
+    def case() -> None:
+        for call in calls:
+            call()
+
+    return case
+
+
 class File:
     """One test file under the program."""
 
@@ -63,13 +73,13 @@ def file(tmp_path: Path) -> Iterator[File]:
 
 
 def test_right_case_launches_and_then_compares(file: File) -> None:
-    assert file.run(lambda: (file.launch(), file.compare(1.0, 1.01))) == ("right", "")
+    assert file.run(each(file.launch, lambda: file.compare(1.0, 1.01))) == ("right", "")
 
 
 def test_case_outside_of_the_tolerance_fails(file: File) -> None:
-    assert file.run(lambda: (file.launch(), file.compare(1.0, 1.5)))[0] == "failed"
-    assert file.run(lambda: (file.launch(), file.compare(1.0, float("nan"))))[0] == "failed"
-    assert file.run(lambda: (file.launch(), file.compare(1.0, 1.5, tol_err_ratio=0.6)))[0] == "right"
+    assert file.run(each(file.launch, lambda: file.compare(1.0, 1.5)))[0] == "failed"
+    assert file.run(each(file.launch, lambda: file.compare(1.0, float("nan"))))[0] == "failed"
+    assert file.run(each(file.launch, lambda: file.compare(1.0, 1.5, tol_err_ratio=0.6)))[0] == "right"
 
 
 def test_case_without_a_launch_is_not_right(file: File) -> None:
@@ -81,19 +91,23 @@ def test_case_without_a_comparison_is_not_right(file: File) -> None:
 
 
 def test_assertion_before_the_first_launch_is_no_comparison(file: File) -> None:
-    assert file.run(lambda: (file.cases.compare(), file.launch()))[0] == "no comparison"
-    assert file.run(lambda: (file.launch(), file.cases.compare()))[0] == "right"
+    assert file.run(each(file.cases.compare, file.launch))[0] == "no comparison"
+    assert file.run(each(file.launch, file.cases.compare))[0] == "right"
 
 
 def test_comparison_that_is_only_printed_counts(file: File) -> None:
     same = file.cases.watch("torch.allclose", lambda a, b: bool(a == b))
-    assert file.run(lambda: (file.launch(), same(1, 1)))[0] == "right"
-    assert file.run(lambda: (file.launch(), same(1, 2))) == ("failed", "torch.allclose: False")
+    assert file.run(each(file.launch, lambda: same(1, 1)))[0] == "right"
+    assert file.run(each(file.launch, lambda: same(1, 2))) == ("failed", "torch.allclose: False")
 
 
 def test_verdict_in_the_returned_row_counts(file: File) -> None:
     def case(**row: object) -> Callable[[], object]:
-        return lambda: (file.launch(), row)[1]
+        def returned() -> object:
+            file.launch()
+            return row
+
+        return returned
 
     assert file.run(case(all_close=True, us=1.0))[0] == "right"
     assert file.run(case(all_close=False)) == ("failed", "all_close: False")

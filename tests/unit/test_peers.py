@@ -27,6 +27,17 @@ def test_page_says_what_the_table_has() -> None:
     )
 
 
+#: Right cases that the table of each checkout has at least. Raise it with a new record; never lower it.
+LEAST = {"e4048607a5": 1400}
+
+
+def test_right_cases_of_a_checkout_never_become_fewer() -> None:
+    found = {name: peers_page.totals(rows)["right"] for name, rows in trees().items()}
+    assert found.keys() == LEAST.keys()
+    for name, least in LEAST.items():
+        assert found[name] >= least, f"{name}: {found[name]} right cases, the table had {least}"
+
+
 def test_table_has_rows_of_the_session_alone() -> None:
     assert trees()
     for rows in trees().values():
@@ -86,6 +97,33 @@ def test_summary_counts_each_outcome() -> None:
     found = peers.summary(lines, "")
     assert (found["cases"], found["right"], found["refused"]) == (3, 1, 2)
     assert found["reasons"] == [[2, "refused", "X"]] and found["end"] == "other: SystemExit: 2"
+
+
+@pytest.mark.parametrize(("option", "right"), [("--record", 3), ("--record-fewer", 2)])
+def test_record_lowers_a_row_only_when_it_is_asked_to(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, right: int
+) -> None:
+    (tmp_path / "op_tests").mkdir()
+    (tmp_path / "op_tests" / "test_quant.py").touch()
+    old = {"cases": 3, "right": 3, "reasons": [], "end": ""}
+    new = {"cases": 3, "right": 2, "failed": 1, "reasons": [[1, "failed", "X"]], "end": ""}
+    monkeypatch.setattr(peers, "TABLE", tmp_path / "table.json")
+    monkeypatch.setattr(peers, "PAGE", tmp_path / "page.md")
+    peers.TABLE.write_text(json.dumps({"trees": {"x": {"rows": {"quant.gfx942": old}}}}))
+    monkeypatch.setenv("AITER_DIR", str(tmp_path))
+    monkeypatch.setenv("AITER_COMMIT", "x")
+    monkeypatch.setattr(sys, "argv", ["peers", option, "quant.gfx942"])
+    monkeypatch.setattr(peers, "run", lambda *_: new)
+    assert peers.main() == 1
+    assert peers.read()["trees"]["x"]["rows"]["quant.gfx942"]["right"] == right
+
+
+def test_a_failed_comparison_of_another_size_is_not_explained() -> None:
+    known = peers_page.explanations(peers.settings()["explained"])
+    judged = peers_page.explained("moe_blockscale.gfx942", "failed", "checkAllclose: 8.59% outside", known)
+    assert judged is not None
+    other = peers_page.explained("moe_blockscale.gfx942", "failed", "checkAllclose: 80.59% outside", known)
+    assert other is None
 
 
 @pytest.mark.parametrize(("right", "code"), [(2, 0), (1, 1), (3, 0)])
