@@ -15,6 +15,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -33,6 +34,8 @@ from peer_names import missing
 CASE = "__peer_case__"
 COMPARE = "__peer_compare__"
 PREFIXES = ("test_", "run_", "bench_")
+#: Names of verdicts in the row that a test returns. Other bools say what a case is.
+VERDICT = re.compile("close|match|pass|equal|same|correct|^ok$")
 #: Longest reason that is written down, in characters.
 LONGEST = 400
 
@@ -127,13 +130,12 @@ class Cases:
         )  # fmt: skip
 
     def verdicts(self, result: object, given: Collection[str]) -> None:
-        """Read the verdicts in a row that a test returns: its bools, except those of its parameters."""
+        """Read the verdicts in a row that a test returns: bools that are named so, and are none of its parameters."""
         if not isinstance(result, dict):
             return
         for name, value in result.items():
-            if name not in given and (
-                isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
-            ):
+            is_bool = isinstance(value, bool) or str(getattr(value, "dtype", "")).endswith("bool")
+            if is_bool and name not in given and VERDICT.search(str(name)):
                 self.compared = True
                 if not value:
                     self.unequal.append(f"{name}: False")

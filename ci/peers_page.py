@@ -40,7 +40,7 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 | own error | The test asks AITER for a name that is nowhere in the sources of its own checkout. |
 
 A test's comparisons are AITER's `checkAllclose` with its tolerance, `torch.allclose`, `torch.equal`, `assert_close`, each
-`assert`, and each `False` in a row that the test returns. Some tests only print such a result. It counts here all the same.
+`assert`, and each verdict in a row that the test returns. Some tests only print such a result. It counts here all the same.
 """
 
 

@@ -111,7 +111,8 @@ def test_verdict_in_the_returned_row_counts(file: File) -> None:
 
     assert file.run(case(all_close=True, us=1.0))[0] == "right"
     assert file.run(case(all_close=False)) == ("failed", "all_close: False")
-    assert file.run(case(causal=False), "causal")[0] == "no comparison"
+    assert file.run(case(match=False), "match")[0] == "no comparison"
+    assert file.run(case(residual=False))[0] == "no comparison"
 
 
 def test_error_of_ours_that_the_test_catches_is_a_refusal(
