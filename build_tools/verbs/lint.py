@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 @options.json
 def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
-    its cases would notice a wrong kernel, that every code object of a pinned tree is launched or left out with a reason, that
+    its cases would notice a wrong kernel, that every documented limit has a call that it refuses, that every code object of a pinned tree is launched or left out with a reason, that
     every module of AITER's list for its JIT is served or has one, as has every operator that a target's ck-free bundle lacks,
     that every call of a model's step fits our function or says why not, that calls of AITER's own functions whose kernels are
     compiled ahead of time can be made, and that generated files are what the manifests say. Of a tree of one's own only its own
     operators are looked at.
     """
-    from build_tools.cases import parts, sensitivity, table
+    from build_tools.cases import limits, parts, sensitivity, table
     from build_tools.cases.subject import subjects
     from build_tools.compile.inputs import inputs_of
     from build_tools.errors import ManifestError
@@ -52,6 +52,7 @@ def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
     if manifest is not None and not problems.lines:  # cases of an operator that cannot be read say nothing
         problems.lines += parts.unreferenced(subjects(manifest), root / "manifests")
         problems.lines += parts.unknown(subjects(manifest), root / "manifests")
+        problems.lines += limits.problems_of(manifest, root / "manifests")
     if manifest is not None and not problems.lines:
         try:
             cases = table.load(root / "manifests", subjects(manifest), manifest.targets)

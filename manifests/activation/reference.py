@@ -226,9 +226,15 @@ def _gelu_tanh_and_mul(input: Values) -> Near:
     return _gated(gate, 2 * inner, up)
 
 
-def gelu_tanh_and_mul(input: Values) -> Near:
-    """:func:`_gelu_tanh_and_mul`. Five roundings make the sigmoid's argument, which only a result in fp32 shows."""
+def gelu_tanh_and_mul(input: Values, kinds: dict[str, str]) -> Near:
+    """GELU by tanh, as :func:`_gelu_tanh_and_mul`.
+
+    Five roundings make the sigmoid's argument. They are smaller than the last rounding of a 16-bit result, so only an fp32 result
+    is allowed them.
+    """
     made, gate = _gelu_tanh_and_mul(input), _halves(input)[0]
+    if kinds["out"] != "f32":
+        return made
     slope = 2 * math.sqrt(2 / math.pi) * (gate + 0.044715 * gate**3)
     tail = np.where(np.isfinite(slope), np.abs(slope), 0.0) * _sigmoid(-slope)
     size = np.where(np.isfinite(made.values), np.abs(made.values), 0.0)

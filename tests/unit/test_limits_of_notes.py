@@ -1,0 +1,64 @@
+"""Sentences that limit calls are found in notes, and each needs a refused call or a reason."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from build_tools.cases import limits
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import read
+from build_tools.manifest.problems import Problems
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+SAID = '"of an even number of columns" = "x[3,126]"'
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    found = read(MANIFESTS, Problems())
+    assert found is not None
+    return found
+
+
+def changed(tmp_path: Path, old: str, new: str) -> Path:
+    """A folder of manifests with another ``limits.toml``."""
+    text = (MANIFESTS / limits.FILE).read_text()
+    assert old in text
+    folder = tmp_path / "manifests"
+    folder.mkdir()
+    (folder / limits.FILE).write_text(text.replace(old, new, 1))
+    shutil.copytree(MANIFESTS.parent / "tests" / "unit", tmp_path / "tests" / "unit")
+    return folder
+
+
+def test_every_limit_of_the_manifests_has_a_refused_call(manifest: Manifest) -> None:
+    assert limits.problems_of(manifest, MANIFESTS) == []
+
+
+def test_a_sentence_without_a_call_is_named(tmp_path: Path, manifest: Manifest) -> None:
+    (line,) = limits.problems_of(manifest, changed(tmp_path, SAID, ""))
+    assert "refused.act_mul_and_mxfp4_quant: 'the gate is the first half, of an even number of columns' of x" in line
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (SAID, SAID + '\n"of an odd number" = "x[3,126]"', "no note of this operator says so"),
+        ("[no_limit]", '[no_limit]\n"of an odd number" = "made up"', "no note needs this entry"),
+        ("[no_limit]", "[no_limits]", "no such key"),
+        ('"forward only" = "tests/unit/', '"forward only" = "tests/native/', "there is no test"),
+        (SAID, SAID.replace('"x[3,126]"', "3"), "is not the words of a call"),
+    ],
+)
+def test_an_entry_that_fits_nothing_is_refused(
+    tmp_path: Path, manifest: Manifest, old: str, new: str, said: str
+) -> None:
+    lines = limits.problems_of(manifest, changed(tmp_path, old, new))
+    assert any(said in line for line in lines), lines
+
+
+def test_a_tree_without_the_file_is_not_asked(tmp_path: Path, manifest: Manifest) -> None:
+    assert limits.problems_of(manifest, tmp_path) == []
