@@ -27,8 +27,8 @@ FILE: Final = "limits.toml"
 _KEYS: Final = ("refused", "by_value", "tested", "no_limit")
 #: Words by which a note limits calls. What they find and is no limit stands in the file, with the reason.
 _LIMIT: Final = re.compile(
-    r"\b(?:multiples? of|at most|at least|up to|fewer than|no more than|no less than|less than|more than|and more|or more|divisors?"
-    r"|even|odd|contiguous|not served|refused|must|may not be|has to|have to|never|only|alone|one value|powers? of two"
+    r"\b(?:multiples? of|at most|at least|up to|fewer than|no more than|no less than|less than|more than|and more|or more"
+    r"|divisors?|even|odd|contiguous|not served|refused|must|may not be|has to|have to|never|only|alone|one value|powers? of two"
     r"|\d+ to \d+)\b"
 )
 #: What stands before a change where the golden call is not the one to change.
@@ -143,7 +143,9 @@ def _found(text: str, phrases: list[str]) -> Iterator[tuple[str, list[str]]]:
         yield text[first : end if end >= 0 else len(text)].strip(), holding
 
 
-def pairs(cases: Cases, limit: Limit, target: str, targets: Mapping[str, Target]) -> Iterator[tuple[Call, Call]]:
+def pairs(
+    cases: Cases, limit: Limit, target: str, targets: Mapping[str, Target]
+) -> Iterator[tuple[Call, Call]]:
     """Yield (a call that is served, the same with a change that breaks the limit) on ``target``, without data.
 
     Raises:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
 from build_tools.generate.python_text import wrapped
 from build_tools.manifest.grammar import TensorSpec, is_symbol, parse_tensor
 from build_tools.manifest.model import Operator
@@ -142,7 +141,7 @@ def docstring(operator: Operator) -> list[str]:
             lines += wrapped(f"{text}.", 8, 130, 4)
     lines += ["", "    Raises:"]
     refused = ["an option that is not covered"] if operator.covered else []
-    if operator.name not in WITHOUT_GRADIENT:
+    if not operator.detached:
         refused.append("a tensor that requires grad")
     unsupported = f"UnsupportedError: {', or '.join(refused)}. " if refused else ""
     lines += wrapped(f"{unsupported}{_FIT}", 8, 130, 4)

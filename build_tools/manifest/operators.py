@@ -110,6 +110,7 @@ def _operator(
     if text.function is None:
         _check_generated(text, python, problems)
     _check_results(text, python, families[family].operators, problems)
+    _check_first_rows(text, problems)
     for key, names in (("notes", text.notes), ("ignored", text.ignored)):
         for each in names:
             if python.parameter(each) is None and each not in text.returns:
@@ -128,6 +129,8 @@ def _operator(
         into=dict(text.into),
         served_by=dict(text.served_by),
         plain=tuple(text.plain),
+        detached=text.detached,
+        first_rows=dict(text.first_rows),
         function=text.function,
         types=dict(text.types),
         arguments=dict(text.arguments),
@@ -137,6 +140,18 @@ def _operator(
         tuned_from=text.tuned_from,
         kernels=kernels_of(text, family, families, problems),
     )
+
+
+def _check_first_rows(text: OperatorText, problems: Problems) -> None:
+    """A result of which the first rows are written is a written argument, and an argument says how many rows."""
+    for result, counted in text.first_rows.items():
+        for name in (result, counted):
+            if name not in text.arguments:
+                problems.add(
+                    f"{name!r} is no argument{suggestion(name, text.arguments)}", "first_rows", result
+                )
+        if not text.arguments.get(result, "out").startswith(("out", "inout")):
+            problems.add(f"{result!r} is only read", "first_rows", result)
 
 
 def _covered(text: OperatorText, python: PythonSignature, problems: Problems) -> dict[str, tuple[Any, ...]]:

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 @options.json
 def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
     """Check every manifest: structure, names, signatures, expressions, assumptions; that no part of an operator is missing, that
-    its cases would notice a wrong kernel, that every documented limit has a call that it refuses, that every code object of a pinned tree is launched or left out with a reason, that
-    every module of AITER's list for its JIT is served or has one, as has every operator that a target's ck-free bundle lacks,
-    that every call of a model's step fits our function or says why not, that calls of AITER's own functions whose kernels are
-    compiled ahead of time can be made, and that generated files are what the manifests say. Of a tree of one's own only its own
-    operators are looked at.
+    its cases would notice a wrong kernel, that each documented limit has a call that it refuses, that every code object of a
+    pinned tree is launched or left out with a reason, that every module of AITER's list for its JIT is served or has one, as has
+    every operator that a target's ck-free bundle lacks, that every call of a model's step fits our function or says why not, that
+    calls of AITER's own functions whose kernels are compiled ahead of time can be made, and that generated files are what the
+    manifests say. Of a tree of one's own only its own operators are looked at.
     """
     from build_tools.cases import limits, parts, sensitivity, table
     from build_tools.cases.subject import subjects

@@ -19,7 +19,15 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 ROOT = Path(__file__).resolve().parents[2]
 MANIFESTS = ROOT / "manifests"
 #: What Python raises by itself says no limit, nor does the error for arguments that no output can be made from.
-UNNAMED = ("TypeError", "ValueError", "AttributeError", "IndexError", "KeyError", "RuntimeError", "ArgumentKindError")
+UNNAMED = (
+    "TypeError",
+    "ValueError",
+    "AttributeError",
+    "IndexError",
+    "KeyError",
+    "RuntimeError",
+    "ArgumentKindError",
+)
 
 
 @cache
@@ -56,7 +64,11 @@ def test_a_call_beyond_a_documented_limit_is_refused_by_name(target: str) -> Non
     lines = list(workers.explained(place, [call for _, pair in asked for call in pair]))
     wrong = []
     for (limit, pair), good, bad in zip(asked, lines[::2], lines[1::2], strict=True):
-        if good["problems"] and good["problems"][0].startswith("NoOperatorError") and limit.operator in sampled:
+        if (
+            good["problems"]
+            and good["problems"][0].startswith("NoOperatorError")
+            and limit.operator in sampled
+        ):
             continue  # the bundles have a sample of Composable Kernel's instances
         where = f"{limit.operator} {pair[1].label!r} ({limit.phrase})"
         if good["problems"]:

@@ -40,7 +40,10 @@ def test_every_limit_of_the_manifests_has_a_refused_call(manifest: Manifest) -> 
 
 def test_a_sentence_without_a_call_is_named(tmp_path: Path, manifest: Manifest) -> None:
     (line,) = limits.problems_of(manifest, changed(tmp_path, SAID, ""))
-    assert "refused.act_mul_and_mxfp4_quant: 'the gate is the first half, of an even number of columns' of x" in line
+    assert (
+        "refused.act_mul_and_mxfp4_quant: 'the gate is the first half, of an even number of columns' of x"
+        in line
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,11 @@ Torch's tensors alone: it makes the copies, on its current stream. What is refus
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-
-from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
 
 #: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
 _SLOTS = "slot_mapping"
-
-#: Results of which the first rows are written, as many as the tensor behind them has: AITER's buffers are of the largest batch.
-_FIRST_ROWS = {
-    "topk_softmax": (("topk_weights", "topk_indices", "token_expert_indices"), "gating_output"),
-    "topk_sigmoid": (("topk_weights", "topk_indices"), "gating_output"),
-}
 
 _SCALES = ("x_scale", "w_scale")
 #: Tensors that kernels of a product walk only if they are dense. AITER takes padded rows, expanded scales and transposed views.
@@ -56,12 +48,12 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     if signature is None or len(arguments) < len(signature.tensors):
         return None
     given, specs = list(arguments), signature.tensors
-    if name in WITHOUT_GRADIENT:
+    if signature.detached:
         for place, each in enumerate(given[: len(specs)]):
             if isinstance(each, torch.Tensor) and each.requires_grad:
                 given[place] = each.detach()
     _slots(torch, specs, given)
-    _first_rows(torch, name, specs, given)
+    _first_rows(torch, signature.first_rows, specs, given)
     _columns(torch, specs, given)
     back = _copies(torch, name, specs, given)
     if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
@@ -77,11 +69,10 @@ def _slots(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             given[place] = each.long() if each.dtype == torch.int32 else each
 
 
-def _first_rows(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> None:
-    """Narrow results of more rows than a call has to the rows that it writes."""
-    names, counted = _FIRST_ROWS.get(name, ((), ""))
+def _first_rows(torch: Any, first_rows: Mapping[str, str], specs: Sequence[Any], given: list[Any]) -> None:
+    """Narrow results of more rows than a call has to the rows that it writes: AITER's buffers are of the largest batch."""
     places = {spec.name: place for place, spec in enumerate(specs)}
-    for each in names:
+    for each, counted in first_rows.items():
         place, whole = places[each], given[places[counted]]
         buffer = given[place]
         if not (isinstance(buffer, torch.Tensor) and isinstance(whole, torch.Tensor)):

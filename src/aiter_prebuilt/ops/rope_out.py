@@ -41,7 +41,7 @@ def rope_fwd(
     Source: AITER ``rope_fwd``.
     """
     output = made(input, transpose_output)
-    rope_fwd_impl(output, plain(input), freqs, rotate_style, reuse_freqs_front_part, nope_first)
+    rope_fwd_impl(output, input, freqs, rotate_style, reuse_freqs_front_part, nope_first)
     return output
 
 
@@ -70,7 +70,7 @@ def rope_cached_fwd(
     Source: AITER ``rope_cached_fwd``.
     """
     output = made(input, transpose_output)
-    rope_cached_fwd_impl(output, plain(input), cos, sin, rotate_style, reuse_freqs_front_part, nope_first)
+    rope_cached_fwd_impl(output, input, cos, sin, rotate_style, reuse_freqs_front_part, nope_first)
     return output
 
 
@@ -101,7 +101,7 @@ def rope_cached_positions_fwd(
     """
     output = made(input, transpose_output)
     rope_cached_positions_fwd_impl(
-        output, plain(input), cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first
+        output, input, cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first
     )
     return output
 
@@ -135,7 +135,7 @@ def rope_cached_positions_offsets_fwd(
     """
     output = made(input, transpose_output)
     rope_cached_positions_offsets_fwd_impl(
-        output, plain(input), cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first
+        output, input, cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first
     )
     return output
 
@@ -163,9 +163,7 @@ def rope_thd_fwd(
     Source: AITER ``rope_thd_fwd``.
     """
     output = made(input)
-    rope_thd_fwd_impl(
-        output, plain(input), cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first
-    )
+    rope_thd_fwd_impl(output, input, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first)
     return output
 
 
@@ -199,7 +197,7 @@ def rope_2d_fwd(
     output = made(input)
     rope_2d_fwd_impl(
         output,
-        plain(input),
+        input,
         cos_h,
         sin_h,
         cos_w,
@@ -211,11 +209,6 @@ def rope_2d_fwd(
         nope_first,
     )
     return output
-
-
-def plain(tensor: torch.Tensor) -> torch.Tensor:
-    """Return the tensor without its gradient: AITER's rotations record none, and what they return asks for none."""
-    return tensor.detach() if getattr(tensor, "requires_grad", False) else tensor
 
 
 def made(tensor: torch.Tensor, transposed: bool = False) -> torch.Tensor:

@@ -10,7 +10,7 @@ from aiter_prebuilt.ops.generated.rope import (
     rope_cached_positions_2c_fwd_impl,
     rope_cached_positions_offsets_2c_fwd_impl,
 )
-from aiter_prebuilt.ops.rope_out import made, plain
+from aiter_prebuilt.ops.rope_out import made
 
 if TYPE_CHECKING:
     import torch
@@ -44,8 +44,8 @@ def rope_2c_fwd(
     rope_2c_fwd_impl(
         output_x,
         output_y,
-        plain(input_x),
-        plain(input_y),
+        input_x,
+        input_y,
         freqs,
         rotate_style,
         reuse_freqs_front_part,
@@ -83,8 +83,8 @@ def rope_cached_2c_fwd(
     rope_cached_2c_fwd_impl(
         output_x,
         output_y,
-        plain(input_x),
-        plain(input_y),
+        input_x,
+        input_y,
         cos,
         sin,
         rotate_style,
@@ -125,8 +125,8 @@ def rope_cached_positions_2c_fwd(
     rope_cached_positions_2c_fwd_impl(
         output_x,
         output_y,
-        plain(input_x),
-        plain(input_y),
+        input_x,
+        input_y,
         cos,
         sin,
         positions,
@@ -169,8 +169,8 @@ def rope_cached_positions_offsets_2c_fwd(
     rope_cached_positions_offsets_2c_fwd_impl(
         output_x,
         output_y,
-        plain(input_x),
-        plain(input_y),
+        input_x,
+        input_y,
         cos,
         sin,
         positions,

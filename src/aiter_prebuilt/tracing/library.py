@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import torch
 
-from aiter_prebuilt.contract.gradients import WITHOUT_GRADIENT
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.tracing.shapes import Bound, dtypes, rule, symbols_of
@@ -124,7 +123,7 @@ def _kernel(signature: Signature) -> Callable[..., Any]:
 
 def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
     """What the native side says to real tensors (csrc/runtime/gradient.cpp), said to those without memory."""
-    if signature.name in WITHOUT_GRADIENT or not torch.is_grad_enabled():
+    if signature.detached or not torch.is_grad_enabled():
         return
     for spec, tensor in zip(signature.arguments, args, strict=False):
         if tensor is not None and tensor.requires_grad:

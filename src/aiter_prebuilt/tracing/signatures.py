@@ -65,7 +65,8 @@ class Signature:
 
     ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them;
     ``targets``: for which it has kernels -> the profile whose bundle has the first of them, ck-free if any does;
-    ``why``: target -> why its ck-free bundle has none.
+    ``why``: target -> why its ck-free bundle has none; ``detached``: whether a tensor that requires a gradient is read as if it
+    did not; ``first_rows``: result that may have more rows than are written -> the tensor whose rows say how many are.
     """
 
     name: str
@@ -76,6 +77,8 @@ class Signature:
     covered: dict[str, tuple[Any, ...]]
     targets: dict[str, str]
     why: dict[str, str] = field(default_factory=dict)
+    detached: bool = False
+    first_rows: dict[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[Tensor, ...]:
@@ -155,5 +158,5 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
     }
     return Signature(
         name, types, tuple(tensors), tuple(attributes), parameters, covered, dict(record["targets"]),
-        dict(record.get("why", {})),
+        dict(record.get("why", {})), record.get("detached", False), record.get("first_rows", {}),
     )  # fmt: skip

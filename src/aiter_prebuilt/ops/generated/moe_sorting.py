@@ -35,8 +35,8 @@ def moe_sorting_fwd(
         topk_ids: [T, topk] int32, experts of each token, all different, from 0 to ``num_experts`` - 1.
         topk_weights: [T, topk] fp32.
         sorted_token_ids: [P] int32, read and written; ``choice << 24 | token``, in the order of tokens; padding is ``topk << 24 |
-            tokens``; at least T * topk + num_experts * unit_size - topk of them. What is behind those that count stays as it is,
-            here and in the next two.
+            tokens``; at least T * topk + min(num_experts, T * topk) * (unit_size - 1) of them. What is behind those that count
+            stays as it is, here and in the next two.
         sorted_weights: [weights] fp32, read and written; 0 in padding.
         sorted_expert_ids: [NB] int32, read and written; the expert of each unit; no unit of one that nobody chose.
         num_valid_ids: [2] int32, written; how many ids count, how many tokens there are.
