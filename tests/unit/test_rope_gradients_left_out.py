@@ -10,8 +10,8 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from aiter_prebuilt import signatures  # noqa: E402
 from aiter_prebuilt.ops import rope_out, rope_out_pairs  # noqa: E402
+from aiter_prebuilt.tracing import signatures  # noqa: E402
 
 FUNCTIONS = [
     (module, name)
