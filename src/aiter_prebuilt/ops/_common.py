@@ -297,11 +297,6 @@ def as_type(tensor: Any, name: str) -> Any:
     return tensor if tensor.dtype == wanted else tensor.to(wanted)
 
 
-def shape_of(tensor: Any) -> tuple[int, ...]:
-    """The dims of a tensor, or of one without a framework: ``(address, dtype, shape, strides, device)``."""
-    return tuple(tensor[2] if isinstance(tensor, tuple) else tensor.shape)
-
-
 def same_shape(a: Any, b: Any) -> bool:
     """Have two tensors the same dims? False where one is None, or no tensor."""
     found, other = getattr(a, "shape", None), getattr(b, "shape", None)

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentStrideError
-from aiter_prebuilt.ops._common import refuse, shape_of
+from aiter_prebuilt.ops._common import refuse
 
 #: AITER's rule tries so many parts, and counts a part as so many keys more.
 _MOST: Final = 16
@@ -92,7 +92,7 @@ def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ArgumentStrideError: it is not contiguous.
     """
-    if shape_of(tensor) == tuple(shape):
+    if tuple(tensor[2] if isinstance(tensor, tuple) else tensor.shape) == tuple(shape):
         return tensor
     if isinstance(tensor, tuple):  # it has no framework
         steps = zip(tensor[2], tensor[3], _dense(tensor[2]), strict=True)

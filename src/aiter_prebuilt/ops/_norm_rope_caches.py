@@ -5,7 +5,6 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
-from aiter_prebuilt.ops._common import shape_of
 from aiter_prebuilt.ops._mla import shaped
 
 #: Dims of a cache of tiles.
@@ -14,7 +13,11 @@ TILES = 5
 
 def rank(cache: Any) -> int:
     """Count the dims of a tensor, or of one that is named by its address."""
-    return len(shape_of(cache))
+    return len(_shape(cache))
+
+
+def _shape(cache: Any) -> tuple[int, ...]:
+    return tuple(cache[2] if isinstance(cache, tuple) else cache.shape)
 
 
 def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys: bool) -> Any:
@@ -25,7 +28,7 @@ def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys
     """
     heads, size = head
     page, width = layout
-    shape = shape_of(cache)
+    shape = _shape(cache)
     if len(shape) == TILES or (not width and shape[1:] == (page, heads, size)):
         return cache
     if width and heads * size * page * width > 0:
@@ -43,7 +46,7 @@ def split(cache: Any, shape: tuple[int, ...]) -> Any:
     Raises:
         ArgumentStrideError: only a copy would have that shape.
     """
-    found = shape_of(cache)
+    found = _shape(cache)
     if len(found) > 1 and found[0] == shape[0] and isinstance(cache, tuple):
         address, kind, _, strides, device = cache
         inner = shaped((address, kind, found[1:], strides[1:], device), shape[1:])
