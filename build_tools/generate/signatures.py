@@ -49,6 +49,7 @@ def _operator(operator: Operator, why: dict[str, str]) -> dict[str, Any]:
         "parameters": [_parameter(each) for each in operator.python.parameters],
         "covered": {name: [_covered(value) for value in values] for name, values in operator.covered.items()},
         "targets": _targets(operator),
+        **({"dense": list(operator.dense)} if operator.dense else {}),
         **({"detached": True} if operator.detached else {}),
         **({"first_rows": operator.first_rows} if operator.first_rows else {}),
         **({"why": dict(sorted(why.items()))} if why else {}),

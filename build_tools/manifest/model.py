@@ -278,6 +278,7 @@ class OperatorPart(Record):
     into: dict[Name, Name] = {}
     served_by: dict[Name, Name] = {}
     plain: list[Name] = []
+    dense: list[Name] = []
     detached: bool = False
     first_rows: dict[Name, Name] = {}
     function: Name | None = None
@@ -316,9 +317,10 @@ class Operator:
     ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
     served (an element type of an argument as ``ArgumentType``); ``into``: returned tensor -> the parameter by which a caller
     gives its memory; ``served_by``: element type of the result -> the operator that has it; ``plain``: the tensors that are
-    refused where their ``is_shuffled`` is true; ``detached``: tensors that require a gradient are read as if they
-    did not; ``first_rows``: result that may have more rows than are written -> the tensor whose rows say how many are;
-    ``function``: the hand-written module of its Python function.
+    refused where their ``is_shuffled`` is true; ``dense``: tensors of which a contiguous copy is taken where no kernel walks
+    their strides; ``detached``: tensors that require a gradient are read as if they did not; ``first_rows``: result that may
+    have more rows than are written -> the tensor whose rows say how many are; ``function``: the hand-written module of its
+    Python function.
     """
 
     name: str
@@ -334,6 +336,7 @@ class Operator:
     into: dict[str, str]
     served_by: dict[str, str]
     plain: tuple[str, ...]
+    dense: tuple[str, ...]
     detached: bool
     first_rows: dict[str, str]
     function: str | None

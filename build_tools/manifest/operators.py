@@ -110,6 +110,7 @@ def _operator(
     if text.function is None:
         _check_generated(text, python, problems)
     _check_results(text, python, families[family].operators, problems)
+    _check_dense(text, problems)
     _check_first_rows(text, problems)
     for key, names in (("notes", text.notes), ("ignored", text.ignored)):
         for each in names:
@@ -129,6 +130,7 @@ def _operator(
         into=dict(text.into),
         served_by=dict(text.served_by),
         plain=tuple(text.plain),
+        dense=tuple(text.dense),
         detached=text.detached,
         first_rows=dict(text.first_rows),
         function=text.function,
@@ -140,6 +142,14 @@ def _operator(
         tuned_from=text.tuned_from,
         kernels=kernels_of(text, family, families, problems),
     )
+
+
+def _check_dense(text: OperatorText, problems: Problems) -> None:
+    """Copies are taken of tensors of the call."""
+    tensors = [*text.arguments, *text.returns]
+    for name in text.dense:
+        if name not in tensors:
+            problems.add(f"{name!r} is no tensor{suggestion(name, tensors)}", "dense")
 
 
 def _check_first_rows(text: OperatorText, problems: Problems) -> None:

@@ -6,27 +6,11 @@ Torch's tensors alone: it makes the copies, on its current stream. What is refus
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 #: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
 _SLOTS = "slot_mapping"
-
-_SCALES = ("x_scale", "w_scale")
-#: Tensors that kernels of a product walk only if they are dense. AITER takes padded rows, expanded scales and transposed views.
-_DENSE = {
-    "gemm_a8w8": ("XQ", "WQ", *_SCALES, "bias", "out"),
-    "gemm_a8w8_CK": ("XQ", "WQ", *_SCALES, "bias"),
-    "gemm_a8w8_ASM": (*_SCALES, "bias"),
-    "gemm_a8w8_bpreshuffle": _SCALES,
-    "gemm_a8w8_blockscale": (*_SCALES, "out"),
-    "batched_gemm_a8w8": ("XQ", "WQ", *_SCALES, "out"),
-    "batched_gemm_a8w8_CK": ("XQ", "WQ", *_SCALES),
-    "batched_gemm_bf16": ("XQ", "WQ", "out"),
-    "batched_gemm_bf16_CK": ("XQ", "WQ"),
-    "deepgemm": ("XQ", "Y", *_SCALES),
-    "deepgemm_f16": ("XQ", "Y", *_SCALES),
-}
 
 #: Arguments to call with instead, and what to call after that.
 Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
@@ -55,7 +39,7 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     _slots(torch, specs, given)
     _first_rows(torch, signature.first_rows, specs, given)
     _columns(torch, specs, given)
-    back = _copies(torch, name, specs, given)
+    back = _copies(torch, signature.dense, specs, given)
     if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
         return None
     return tuple(given), (lambda: _copy_back(torch, back)) if back else None
@@ -99,7 +83,9 @@ def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             given[place] = each.unsqueeze(-1)
 
 
-def _copies(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> list[tuple[Any, Any]] | None:
+def _copies(
+    torch: Any, dense: Collection[str], specs: Sequence[Any], given: list[Any]
+) -> list[tuple[Any, Any]] | None:
     """Copy tensors that kernels do not walk.
 
     Returns:
@@ -107,7 +93,6 @@ def _copies(torch: Any, name: str, specs: Sequence[Any], given: list[Any]) -> li
     """
     back = []
     whole = given[: len(specs)]
-    dense = _DENSE.get(name, ())
     for place, spec in enumerate(specs):
         each = given[place]
         if not isinstance(each, torch.Tensor) or each.is_contiguous():

@@ -65,8 +65,9 @@ class Signature:
 
     ``parameters``: of the Python function, in order; ``covered``: option -> the values that are served, as the file has them;
     ``targets``: for which it has kernels -> the profile whose bundle has the first of them, ck-free if any does;
-    ``why``: target -> why its ck-free bundle has none; ``detached``: whether a tensor that requires a gradient is read as if it
-    did not; ``first_rows``: result that may have more rows than are written -> the tensor whose rows say how many are.
+    ``why``: target -> why its ck-free bundle has none; ``dense``: tensors of which a contiguous copy is taken where no kernel
+    walks their strides; ``detached``: whether a tensor that requires a gradient is read as if it did not; ``first_rows``:
+    result that may have more rows than are written -> the tensor whose rows say how many are.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Signature:
     covered: dict[str, tuple[Any, ...]]
     targets: dict[str, str]
     why: dict[str, str] = field(default_factory=dict)
+    dense: tuple[str, ...] = ()
     detached: bool = False
     first_rows: dict[str, str] = field(default_factory=dict)
 
@@ -158,5 +160,5 @@ def _signature(name: str, record: dict[str, Any]) -> Signature:
     }
     return Signature(
         name, types, tuple(tensors), tuple(attributes), parameters, covered, dict(record["targets"]),
-        dict(record.get("why", {})), record.get("detached", False), record.get("first_rows", {}),
+        dict(record.get("why", {})), tuple(record.get("dense", ())), record.get("detached", False), record.get("first_rows", {}),
     )  # fmt: skip
