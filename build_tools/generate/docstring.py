@@ -57,6 +57,10 @@ def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
         words.append(f"up to {behind} bytes behind its end are read and must be memory of the device")
     if note:
         words.append(note)
+    if spec.name in operator.dense:
+        words.append(
+            "a strided one is copied" if spec.role == "in" else "a strided one is written through a copy"
+        )
     return f"{words[0]}{', ' if len(words) > 1 else ''}{'; '.join(words[1:])}"
 
 
@@ -92,9 +96,10 @@ def given(operator: Operator, parameter: str) -> list[str]:
     for returned in (name for name, option in operator.into.items() if option == parameter):
         spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
         types = [types_text(operator, spec), *(TITLES.get(kind, kind) for kind in operator.served_by)]
-        said.append(
-            f"{shape_text(spec)} {' or '.join(types)}, contiguous, written and returned; made when None"
-        )
+        written = "contiguous, written and returned"
+        if returned in operator.dense:
+            written = "written and returned, a strided one through a copy"
+        said.append(f"{shape_text(spec)} {' or '.join(types)}, {written}; made when None")
     return said
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import shutil
 from dataclasses import replace
 from enum import Enum
@@ -18,6 +19,7 @@ from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.tracing import generated, signatures
 from build_tools.errors import ManifestError, StaleFilesError
 from build_tools.generate import matrix, outputs
+from build_tools.generate.docstring import docstring
 from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
 from build_tools.manifest.model import Operator
@@ -99,6 +101,15 @@ def test_a_docstring_speaks_of_every_parameter(name: str) -> None:
         if each not in text and not each.startswith("cu_seqlens")
     ]
     assert not missing
+
+
+@pytest.mark.parametrize("name", [name for name, each in OPERATORS.items() if each.dense])
+def test_a_docstring_says_which_tensors_are_copied(name: str) -> None:
+    operator = OPERATORS[name]
+    text = " ".join(line.strip() for line in docstring(operator))
+    for each in operator.dense:
+        said = re.search(rf" {operator.into.get(each, each)}: (.*?)\.(?= |$)", text)
+        assert said is not None and "a strided one" in said[1] and "contiguous" not in said[1], each
 
 
 def _uncovered(parameter: Parameter, values: tuple[Any, ...]) -> Any:

@@ -26,13 +26,14 @@ def deepgemm_f16(
     """``deepgemm`` with a result of fp16, of fp16 or fp8.
 
     Args:
-        XQ: [G, M, K] fp16 or the target's own e4m3, K is a multiple of 32.
+        XQ: [G, M, K] fp16 or the target's own e4m3, K is a multiple of 32; a strided one is copied.
         WQ: [G, N, K] fp16 or the target's own e4m3, each group's in the layout of ``shuffle_weight``, (16, 16); N is a multiple
             of 16.
-        Y: [G, M, N] fp16, read and written; rows behind the valid ones stay as they are.
+        Y: [G, M, N] fp16, read and written; rows behind the valid ones stay as they are; a strided one is written through a copy.
         group_layout: [G] int32, valid rows of each group, from 0 to M.
-        x_scale: x_scales elements, fp32, or None; one for each row of XQ, in any shape; fp8 has both, fp16 none.
-        w_scale: w_scales elements, fp32, or None; one for each row of WQ, in any shape.
+        x_scale: x_scales elements, fp32, or None; one for each row of XQ, in any shape; fp8 has both, fp16 none; a strided one is
+            copied.
+        w_scale: w_scales elements, fp32, or None; one for each row of WQ, in any shape; a strided one is copied.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:

@@ -92,11 +92,12 @@ def gemm_a8w8_CK(
     a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; one whose rows lie apart is copied first, and so is WQ.
-        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
-        x_scale: M elements, fp32, per row of XQ.
-        w_scale: N elements, fp32, per row of WQ.
-        bias: N elements, bf16 or fp16, or None; of the type of the result.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; a strided one is copied.
+        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4; a strided
+            one is copied.
+        x_scale: M elements, fp32, per row of XQ; a strided one is copied.
+        w_scale: N elements, fp32, per row of WQ; a strided one is copied.
+        bias: N elements, bf16 or fp16, or None; of the type of the result; a strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
 
@@ -131,14 +132,15 @@ def gemm_a8w8(
     a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; one whose rows lie apart is copied first, and so is WQ.
-        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4.
-        x_scale: M elements, fp32, per row of XQ.
-        w_scale: N elements, fp32, per row of WQ.
-        bias: N elements, bf16 or fp16, or None; of the type of the result.
+        XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; a strided one is copied.
+        WQ: [N, K] the target's own e4m3 or int8, at any N; Composable Kernel takes multiples of 8, in some shapes of 4; a strided
+            one is copied.
+        x_scale: M elements, fp32, per row of XQ; a strided one is copied.
+        w_scale: N elements, fp32, per row of WQ; a strided one is copied.
+        bias: N elements, bf16 or fp16, or None; of the type of the result; a strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
-        y: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
+        y: [M, N] bf16 or fp16, written and returned, a strided one through a copy; made when None.
         config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
         skip_reduce: only False is covered.
 
@@ -186,11 +188,12 @@ def gemm_a8w8_blockscale(
         XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
         WQ: [N, K] the target's own e4m3, rows may be strided; at any N; Composable Kernel takes multiples of 8, in some shapes of
             4.
-        x_scale: [M, (K + 127) // 128] fp32, of row m and columns 128 b to 128 b + 127.
-        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
+        x_scale: [M, (K + 127) // 128] fp32, of row m and columns 128 b to 128 b + 127; a strided one is copied.
+        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127; a
+            strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         isBpreshuffled: only False is covered.
-        y: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
+        y: [M, N] bf16 or fp16, written and returned, a strided one through a copy; made when None.
         config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
         skip_reduce: only False is covered.
         kernel_type: as config; any value; it changes nothing.
@@ -235,10 +238,10 @@ def batched_gemm_a8w8_CK(
     a kernel of ours.
 
     Args:
-        XQ: [L, M, K] int8, K is a multiple of 16; one that is not dense is copied first, and so is WQ.
-        WQ: [L, N, K] int8.
-        x_scale: [L, M, 1] fp32, per row of XQ.
-        w_scale: [L, 1, N] fp32, per row of WQ.
+        XQ: [L, M, K] int8, K is a multiple of 16; a strided one is copied.
+        WQ: [L, N, K] int8, a strided one is copied.
+        x_scale: [L, M, 1] fp32, per row of XQ; a strided one is copied.
+        w_scale: [L, 1, N] fp32, per row of WQ; a strided one is copied.
         bias: AITER takes one and does not add it; only None is covered.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
@@ -274,8 +277,8 @@ def batched_gemm_bf16_CK(
     """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [L, M, K] bf16, K is a multiple of 8; one that is not dense is copied first, and so is WQ.
-        WQ: [L, N, K] bf16.
+        XQ: [L, M, K] bf16, K is a multiple of 8; a strided one is copied.
+        WQ: [L, N, K] bf16, a strided one is copied.
         bias: AITER takes one and does not add it; only None is covered.
         dtype: bf16 when None; of fp16 AITER returns the bits of bf16; the type of the result: bf16.
         splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
