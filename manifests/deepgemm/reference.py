@@ -19,7 +19,7 @@ __all__ = ["draw_codes", "draw_scales"]
 _ROUNDING = 2.0**-24
 _LOST = 2.0**-126
 #: Elements that lie together in the layout of ``shuffle_weight`` (16, 16).
-_RUN = {"bf16": 8, "e4m3fn": 16, "e4m3fnuz": 16}
+_RUN = {"bf16": 8, "f16": 8, "e4m3fn": 16, "e4m3fnuz": 16}
 
 
 def deepgemm(
@@ -43,20 +43,6 @@ def deepgemm(
     left = np.arange(rows)[None, :, None] >= group_layout[:, None, None]
     kept = np.ma.array(product, mask=np.broadcast_to(left, product.shape))
     return near(kept, absolute=error + 4 * _ROUNDING * np.abs(product) + _LOST)
-
-
-def deepgemm_f16(
-    XQ: Values,
-    WQ: Values,
-    group_layout: Values,
-    x_scale: Values | None,
-    w_scale: Values | None,
-    kinds: Mapping[str, str],
-    sizes: Mapping[str, int],
-) -> Near:
-    """:func:`deepgemm` with a result of fp16; a weight of fp16 lies as one of bf16 does."""
-    alike = {name: "bf16" if kind == "f16" else kind for name, kind in kinds.items()}
-    return deepgemm(XQ, WQ, group_layout, x_scale, w_scale, alike, sizes)
 
 
 def draw_valid(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

@@ -345,10 +345,10 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "T": "40", "E": "4", "K": "512", "KB": "256", "I": "256", "P": "200", "NB": "7", "topk": "2", "choices": "2",
         "block_m": "32", "w_scales": "32768", "biases": "2048",
     },
-    **dict.fromkeys(("deepgemm", "deepgemm_f16"), lambda s: {
+    "deepgemm": lambda s: {
         "G": "3", "M": "40", "N": "128", "K": "512",
         **({"x_scale": "none", "w_scale": "none"} if s["X"] in ("bf16", "f16") else {"x_scales": "120", "w_scales": "384"}),
-    }),
+    },
     "moe_smoothquant_fwd": lambda s: {"M": "8", "N": "256", "choices": "2", "rows": "16", "scales": "16"},
     "moe_align_block_size": lambda s: {
         "n": "13", "num_experts": "8", "block_size": "4", "padded": "37", "blocks": "10",

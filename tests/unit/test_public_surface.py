@@ -349,7 +349,6 @@ SIGNATURES = {
     "gemm_a16wfp4": "x w w_scales atomic_add dtype y config",
     "gemm_afp4wfp4_pre_quant": "x w w_scales dtype y config",
     "deepgemm": "XQ WQ Y group_layout x_scale w_scale",
-    "deepgemm_f16": "XQ WQ Y group_layout x_scale w_scale",
     "topk_sigmoid": "topk_weights topk_indices gating_output",
     "topk_plain": "x topk_ids topk_out topk largest rowStarts rowEnds stride0 stride1",
     "topk": "x k",

@@ -76,7 +76,6 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.generated.attention_extend import context_attention_fwd
     from aiter_prebuilt.ops.generated.causal_conv1d import causal_conv1d_update
-    from aiter_prebuilt.ops.generated.deepgemm import deepgemm_f16
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
     from aiter_prebuilt.ops.generated.few_rows import LLMM1, wv_splitk_small_fp16_bf16, wvSplitKQ, wvSpltK
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
@@ -254,7 +253,6 @@ __all__ = [
     "copy_blocks",
     "cp_gather_indexer_k_quant_cache",
     "deepgemm",
-    "deepgemm_f16",
     "deepgemm_fp8_paged_mqa_logits",
     "div",
     "div_",
@@ -512,7 +510,6 @@ HOMES: Final = {
     "swiglu_and_mul_bias": "generated.activation",
     "context_attention_fwd": "generated.attention_extend",
     "causal_conv1d_update": "generated.causal_conv1d",
-    "deepgemm_f16": "generated.deepgemm",
     "sigmoid": "generated.elementwise",
     "tanh": "generated.elementwise",
     "LLMM1": "generated.few_rows",

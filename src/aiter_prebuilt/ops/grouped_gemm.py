@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import is_type
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
 
 _deepgemm = operator("deepgemm")
-_deepgemm_f16 = operator("deepgemm_f16")
 
 
 @traced
@@ -43,6 +41,5 @@ def deepgemm(
 
     Source: AITER ``deepgemm``.
     """
-    run = _deepgemm_f16 if is_type(getattr(Y, "dtype", None), "f16") else _deepgemm
-    run(XQ, WQ, Y, group_layout, x_scale, w_scale)
+    _deepgemm(XQ, WQ, Y, group_layout, x_scale, w_scale)
     return Y

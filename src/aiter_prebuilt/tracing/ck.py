@@ -16,8 +16,7 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 def deepgemm(XQ: Any, WQ: Any, Y: Any, group_layout: Any, x_scale: Any, w_scale: Any) -> Any:
     """Of ``aiter_prebuilt.deepgemm``."""
-    run = _OPS.deepgemm_f16 if Y.dtype == torch.float16 else _OPS.deepgemm
-    run.default(XQ, WQ, Y, group_layout, x_scale, w_scale)
+    _OPS.deepgemm.default(XQ, WQ, Y, group_layout, x_scale, w_scale)
     return Y
 
 

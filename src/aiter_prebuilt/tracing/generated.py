@@ -4445,7 +4445,6 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "copy_blocks": copy_blocks,
     "cp_gather_indexer_k_quant_cache": _OPS.cp_gather_indexer_k_quant_cache.default,
     "deepgemm": deepgemm,
-    "deepgemm_f16": _OPS.deepgemm_f16.default,
     "deepgemm_fp8_paged_mqa_logits": deepgemm_fp8_paged_mqa_logits,
     "div": div,
     "div_": div_,
