@@ -250,6 +250,49 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
     return found
 
 
+def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
+    qkv: Values,
+    qw: Values,
+    kw: Values,
+    cos_sin: Values,
+    positions: Values,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_size: int,
+    is_neox_style: bool,
+    mrope_section_: tuple[int, int, int],
+    is_interleaved: bool,
+    eps: float,
+    k_cache: Values,
+    v_cache: Values,
+    slot_mapping: Values,
+    per_tensor_k_scale: float,
+    per_tensor_v_scale: float,
+    return_kv: bool,
+    block_size: int,
+    rotary_dim: int,
+    gemma_norm: bool,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """The same with a row of angles for each token, put together from the rows at its three positions."""
+    pair = np.arange((rotary_dim or head_size) // 2)
+    if is_interleaved:
+        axis = pair % 3
+        axis[pair >= 3 * np.array(mrope_section_)[axis]] = 0
+    else:
+        axis = np.repeat(np.arange(3), mrope_section_)
+    rows = cos_sin[np.clip(positions[:, :num_tokens], 0, len(cos_sin) - 1)]
+    halves = [rows[axis, :, at].T for at in (pair, pair + len(pair))]
+    return fused_qk_norm_rope_cache_pts_quant_shuffle(
+        qkv, qw + gemma_norm, kw + gemma_norm, np.concatenate(halves, axis=-1), np.arange(num_tokens), num_tokens, num_heads_q,
+        num_heads_k, num_heads_v, head_size, is_neox_style, eps, k_cache, v_cache, slot_mapping, per_tensor_k_scale,
+        per_tensor_v_scale, return_kv, block_size, rotary_dim, kinds, sizes,
+    )  # fmt: skip
+
+
 def _rows(part: tuple[Values, Values], shape: tuple[int, int], kept: Values | None = None) -> Near:
     """Numbers and their error at the begin of a tensor; tokens that are ``kept``, and what is behind them, stay as they were."""
     numbers = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))

@@ -10,11 +10,17 @@
 //         LANES = 8 | 16 | 32      lanes of a head of 8 * LANES elements; half is a multiple of 4, all tensors 16-byte aligned,
 //                                  strides and x multiples of 4
 //               = 64               any even size of a head up to 512, any half, any address
+//         SECTIONS = 1             a token has three positions, and each pair its angle from one of them (`sections` below);
+//                                  with LANES < 64 rows of the table begin at multiples of 8 bytes
 // Launch: grid x = cdiv(tokens * (heads_q + heads_k + heads_v), 256 / LANES); block x = 256.
 //
 // Where element d of a key lies: block * block_stride + head * head_stride + d / x * column_stride + offset * slot_stride + d % x,
 // and of a value: block * block_stride + head * head_stride + d * column_stride + offset / x * chunk_stride + offset % x * slot_stride.
 #include "common.hpp"
+
+#ifndef SECTIONS
+#define SECTIONS 0
+#endif
 
 namespace ap {
 
@@ -162,6 +168,67 @@ AP_INLINE void turn_pairs(const share& own, float* e, table at) {
   }
 }
 
+#if SECTIONS
+// Which of a token's three positions a pair's angle has. Pairs lie one section behind the other: those before `first` have position
+// 0, those before `second` position 1, the rest position 2. Or they take turns, pair p position p % 3, where 1 and 2 end at `first`
+// and `second`, and position 0 has what they leave.
+struct sections {
+  u32 first, second;
+  bool interleaved;
+
+  __device__ u32 of(u32 pair) const {
+    if (!interleaved) return pair < first ? 0 : pair < second ? 1 : 2;
+    u32 turn = pair % 3;
+    return turn == 1 && pair < first ? 1 : turn == 2 && pair < second ? 2 : 0;
+  }
+};
+
+// The rows of the table at a token's positions: cosines, and as far behind them sines.
+struct table_rows {
+  const u16* cos[3];
+  i32 sin_at;
+};
+
+template <typename V>
+AP_INLINE V one_of(u32 which, V a, V b, V c) {
+  return which == 0 ? a : which == 1 ? b : c;
+}
+
+AP_INLINE void turn_sections(const share& own, float* e, const table_rows& at, sections parts) {
+  if constexpr (kAny) {
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+      u32 p = own.pair + j * kWave;
+      if (p >= own.half) continue;
+      const u16* row = one_of(parts.of(p), at.cos[0], at.cos[1], at.cos[2]);
+      float c = as_float(row[p]), s = as_float(row[p + static_cast<u32>(at.sin_at)]);
+      if (own.split)
+        turn(e[j], e[4 + j], c, s, c, s);
+      else
+        turn(e[2 * j], e[2 * j + 1], c, s, c, s);
+    }
+  } else {
+    if (own.pair >= own.half) return;  // both are multiples of 4
+    vec<u16, 4> cos[3], sin[3];
+#pragma unroll
+    for (u32 k = 0; k < 3; ++k) {
+      cos[k] = *reinterpret_cast<const vec<u16, 4>*>(at.cos[k] + own.pair);
+      sin[k] = *reinterpret_cast<const vec<u16, 4>*>(at.cos[k] + own.pair + at.sin_at);
+    }
+#pragma unroll
+    for (u32 j = 0; j < 4; ++j) {
+      u32 which = parts.of(own.pair + j);
+      float c = as_float(one_of<u16>(which, cos[0][j], cos[1][j], cos[2][j]));
+      float s = as_float(one_of<u16>(which, sin[0][j], sin[1][j], sin[2][j]));
+      if (own.split)
+        turn(e[j], e[4 + j], c, s, c, s);
+      else
+        turn(e[2 * j], e[2 * j + 1], c, s, c, s);
+    }
+  }
+}
+#endif
+
 struct key_place {
   i64 block, head, column, slot;
   u32 x;
@@ -194,6 +261,8 @@ AP_INLINE void store_value(cell* out, const share& own, const float* e, float in
 // behind k, values v_at behind v. With DYNAMIC k_scale and
 // v_scale are written [blocks, heads_k, block_size]; else each is null or one number, which divides beside k_number and v_number.
 // The cache has slot_end slots. With `full` a row of the tables has an angle for each element of a head, else for each pair.
+// With SECTIONS the position of an axis lies axis * axis_stride + token * token_stride behind `positions`; with `from_one` a norm's
+// weight is 1 more than what is stored of it.
 AP_KERNEL(256)
 void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16* __restrict__ q_weight,
              const ap::u16* __restrict__ k_weight, const ap::u16* __restrict__ cos, const ap::u16* __restrict__ sin,
@@ -208,7 +277,13 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
              ap::i64 k_out_stride_h, ap::i64 k_block_stride, ap::i64 k_head_stride, ap::i64 k_column_stride,
              ap::i64 k_slot_stride, ap::i32 k_x, ap::i64 v_block_stride, ap::i64 v_head_stride, ap::i64 v_column_stride,
              ap::i64 v_chunk_stride, ap::i64 v_slot_stride, ap::i32 v_x, ap::i64 k_at, ap::i64 v_at, ap::i64 slot_end,
-             ap::i32 full) {
+             ap::i32 full
+#if SECTIONS
+             ,
+             ap::i64 axis_stride, ap::i64 token_stride, ap::i32 first_end, ap::i32 second_end, ap::i32 interleaved,
+             ap::i32 from_one
+#endif
+) {
   using namespace ap;
   u32 heads = static_cast<u32>(heads_q + heads_k + heads_v);
   u32 place = block_x() * (256 / kLanes) + thread_x() / kLanes;
@@ -232,15 +307,30 @@ void rope_kv(const ap::u16* q, const ap::u16* k, const ap::u16* v, const ap::u16
     float root = __builtin_amdgcn_rsqf(sum / static_cast<float>(size) + epsilon);
     float w[8];
     load(query ? q_weight : k_weight, own, w);
+#if SECTIONS
+#pragma unroll
+    for (int i = 0; i < 8; ++i) w[i] = from_one ? 1.0f + w[i] : w[i];
+#endif
 #pragma unroll
     for (int i = 0; i < 8; ++i) e[i] = e[i] * root * w[i];
   }
   if (query || key) {
+#if SECTIONS
+    table_rows at = {{}, sin_at};
+#pragma unroll
+    for (int axis = 0; axis < 3; ++axis) {
+      i64 position = positions[axis * axis_stride + token * token_stride];
+      position = position < 0 ? 0 : position >= max_position ? max_position - 1 : position;
+      at.cos[axis] = cos + position * cos_stride;
+    }
+    turn_sections(own, e, at, {static_cast<u32>(first_end), static_cast<u32>(second_end), interleaved != 0});
+#else
     i64 position = positions[token] + (offsets ? offsets[token] : 0);
     position = position < 0 ? 0 : position >= max_position ? max_position - 1 : position;
     table at = {cos + position * cos_stride, sin + position * cos_stride + sin_at, 1, 0};
     if (full) at.step = neox ? 1 : 2, at.apart = neox ? own.half : 1;
     turn_pairs(own, e, at);
+#endif
   }
   if (query) {
     store(q_out + token * q_out_stride_t + head * q_out_stride_h, own, e);

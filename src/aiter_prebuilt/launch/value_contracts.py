@@ -332,6 +332,10 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "positions": _POSITIONS,
         "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
     },
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": {
+        "positions": _POSITIONS,
+        "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
+    },
     "rotary_embedding_fwd": {"positions": _POSITIONS},
     "rope_cached_positions_fwd_impl": {"positions": _POSITIONS},
     "rope_cached_positions_2c_fwd_impl": {"positions": _POSITIONS},

@@ -209,7 +209,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
     from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
     from aiter_prebuilt.ops.mxfp_down import downcast_to_mxfp, downcast_to_mxfp8
-    from aiter_prebuilt.ops.norm_rope_cache import fused_qk_norm_rope_cache_pts_quant_shuffle
+    from aiter_prebuilt.ops.norm_rope_cache import (
+        fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
+        fused_qk_norm_rope_cache_pts_quant_shuffle,
+    )
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -290,6 +293,7 @@ __all__ = [
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm_group_quant",
@@ -640,6 +644,7 @@ HOMES: Final = {
     "upcast_from_mxfp8": "mxfp",
     "downcast_to_mxfp": "mxfp_down",
     "downcast_to_mxfp8": "mxfp_down",
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "norm_rope_cache",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "norm_rope_cache",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",

@@ -1,14 +1,17 @@
-"""Caches of ``fused_qk_norm_rope_cache_pts_quant_shuffle`` in the shapes that its operator takes."""
+"""Caches of ``norm_rope_cache.py`` in the shapes that its operators take."""
 
 from __future__ import annotations
 
 from math import prod
 from typing import Any
 
+from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._mla import shaped
 
 #: Dims of a cache of tiles.
 TILES = 5
+#: Positions of a token: time, height, width.
+_POSITIONS = 3
 
 
 def rank(cache: Any) -> int:
@@ -38,6 +41,18 @@ def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys
         wanted = (page, heads, size)
     blocks = shape[0] if prod(shape[1:]) == prod(wanted) else prod(shape) // max(prod(wanted), 1)
     return split(cache, (blocks, *wanted))
+
+
+def sections_of(function: str, sections: Any) -> tuple[Any, Any, Any]:
+    """The numbers of pairs of each position.
+
+    Raises:
+        UnsupportedError: there are not three.
+    """
+    if len(sections) != _POSITIONS:
+        raise refuse(function, "mrope_section_", sections, "[time, height, width]")
+    time, height, width = sections
+    return time, height, width
 
 
 def split(cache: Any, shape: tuple[int, ...]) -> Any:

@@ -8,7 +8,7 @@ import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import like
-from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in
+from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in, sections_of
 from aiter_prebuilt.tracing.library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -48,6 +48,26 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
         qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
         num_heads_k, num_heads_v, head_size, is_neox_style, eps, per_tensor_k_scale, per_tensor_v_scale, return_kv,
         use_shuffle_layout, block_size, x, rotary_dim,
+    )  # fmt: skip
+
+
+def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
+    qkv: Any, qw: Any, kw: Any, cos_sin: Any, positions: Any, num_tokens: int, num_heads_q: int, num_heads_k: int,
+    num_heads_v: int, head_size: int, is_neox_style: bool, mrope_section_: Any, is_interleaved: bool, eps: float, q_out: Any,
+    k_cache: Any, v_cache: Any, slot_mapping: Any, per_tensor_k_scale: float, per_tensor_v_scale: float, k_out: Any, v_out: Any,
+    return_kv: bool, use_shuffle_layout: bool, block_size: int, x: int, rotary_dim: int, gemma_norm: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle``."""
+    sections = sections_of("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", mrope_section_)
+    layout = (max(block_size, 1), x if use_shuffle_layout else 0)
+    keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
+    values = values_of(cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
+    k_out = codes_in(k_out, keys) if k_out is not None and k_out.dtype != keys.dtype else k_out
+    v_out = codes_in(v_out, values) if v_out is not None and v_out.dtype != values.dtype else v_out
+    _OPS.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle.default(
+        qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
+        num_heads_k, num_heads_v, head_size, is_neox_style, *sections, is_interleaved, eps, per_tensor_k_scale,
+        per_tensor_v_scale, return_kv, use_shuffle_layout, block_size, x, rotary_dim, gemma_norm,
     )  # fmt: skip
 
 
