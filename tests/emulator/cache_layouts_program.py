@@ -25,23 +25,43 @@ def split(layout: str, kind: Any) -> tuple[Any, Any, Any]:
     return both, keys, values
 
 
-def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any) -> None:
-    """What is written into parts of one allocation is what is written into two of their own."""
+def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any, sections: bool = False) -> None:
+    """What is written into parts of one allocation is what is written into two of their own.
+
+    ``sections``: into the parts by the function of three positions, which are the same ones.
+    """
     torch.manual_seed(7)
     qkv = torch.randn(TOKENS, 4 * HEADS * SIZE, dtype=torch.bfloat16).cuda()
-    weight = torch.randn(SIZE, dtype=torch.bfloat16).cuda()
+    # Multiples of 1/64: exact in bf16 with 1 less, too.
+    weight = (torch.randint(-64, 65, (SIZE,)) / 64).to(torch.bfloat16).cuda()
     angles = torch.randn(32, SIZE, dtype=torch.bfloat16).cuda()
     positions = torch.randint(0, 32, (TOKENS,)).cuda()
     slots = torch.randperm(BLOCKS * BLOCK)[:TOKENS].cuda()
     width = 8 if kind is torch.bfloat16 else 16
 
-    def write(keys: Any, values: Any, out_kind: Any) -> tuple[Any, ...]:
+    def write(keys: Any, values: Any, out_kind: Any, sections: bool = False) -> tuple[Any, ...]:
         q_out = torch.zeros(TOKENS, 2 * HEADS, SIZE, dtype=torch.bfloat16, device="cuda")
         k_out, v_out = (torch.zeros(TOKENS, HEADS, SIZE, device="cuda").to(out_kind) for _ in range(2))
-        aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle(
-            qkv, weight, weight, angles, positions, TOKENS, 2 * HEADS, HEADS, HEADS, SIZE, True, 1e-6, q_out, keys, values,
-            slots, 0.5, 0.25, k_out, v_out, True, tiles, BLOCK, width,
-        )  # fmt: skip
+        sizes = (TOKENS, 2 * HEADS, HEADS, HEADS, SIZE, True)
+        behind = (1e-6, q_out, keys, values, slots, 0.5, 0.25, k_out, v_out, True, tiles, BLOCK, width)
+        if sections:
+            thrice = positions.expand(3, TOKENS)
+            aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
+                qkv,
+                weight - 1,
+                weight - 1,
+                angles,
+                thrice,
+                *sizes,
+                [12, 10, 10],
+                True,
+                *behind,
+                gemma_norm=True,
+            )
+        else:
+            aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle(
+                qkv, weight, weight, angles, positions, *sizes, *behind
+            )
         return q_out.cpu(), k_out.cpu(), v_out.cpu(), keys.cpu().contiguous(), values.cpu().contiguous()
 
     own = [torch.zeros(BLOCKS, BLOCK, HEADS, SIZE, device="cuda").to(kind) for _ in range(2)]
@@ -50,7 +70,7 @@ def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any) -> None:
         own[1] = own[1].view(BLOCKS, HEADS, BLOCK // width, SIZE, width)
     want = write(own[0], own[1], kind)
     _, keys, values = split(layout, kind)
-    found = write(keys, values, copies)
+    found = write(keys, values, copies, sections)
     same = [each.view(torch.uint8).reshape(-1) for each in want]
     parts = [each.view(torch.uint8).reshape(-1) for each in found]
     for name, a, b in zip(("q", "k_out", "v_out", "keys", "values"), same, parts, strict=True):
@@ -155,9 +175,11 @@ def main() -> None:
     """Run all of them."""
     for layout, kind in itertools.product(("blocks", "heads"), (torch.bfloat16, FP8)):
         norm_and_cache(layout, kind, False, kind)
+        norm_and_cache(layout, kind, False, kind, sections=True)
     for kind in (torch.bfloat16, FP8):
         norm_and_cache("blocks", kind, True, kind)
     norm_and_cache("blocks", FP8, True, torch.bfloat16)
+    norm_and_cache("blocks", FP8, True, torch.bfloat16, sections=True)
     several_heads()
     numbers_without_dims()
     blocks_of_no_keys()

@@ -215,6 +215,16 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",
+        "head_size": "128", "WD": "128", "rows": "5", "last": "1024", "rot": "128", "rotary_dim": "0", "P": "9",
+        "positions_given": "5",
+        "slots_given": "5", "o_rows": "5", "o_last": "512", "KNB": "6", "KH": "2", "KG": "1", "KPS": "16", "KX": "128",
+        "VNB": "6", "VH": "2", "VC": "16", "VX": "1", "block_size": "16",
+        "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
+        "vo_last": "256", "p_axis": "5", "p_token": "1", "section_t": "24", "section_h": "20", "section_w": "20",
+        "is_interleaved": "0",
+    },
     "fused_rms_fp8_per_tensor_static_quant": lambda s: {
         "T": "bf16", "M": "5", "N": "256", "in_row": "256", "rmsnorm_convert_to_inp1_type": "0",
     },

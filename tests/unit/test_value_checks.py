@@ -89,10 +89,10 @@ def slots(*values: int) -> list[Any]:
     )  # fmt: skip
 
 
-def rope_slots(*values: int) -> list[Any]:
+def rope_slots(*values: int, name: str = "fused_qk_norm_rope_cache_pts_quant_shuffle") -> list[Any]:
     """Three blocks of 16 tokens, as tiles."""
     return given(
-        "fused_qk_norm_rope_cache_pts_quant_shuffle", k_cache=torch.zeros(3, 2, 8, 16, 8),
+        name, k_cache=torch.zeros(3, 2, 8, 16, 8),
         v_cache=torch.zeros(3, 2, 2, 64, 8), slot_mapping=torch.tensor(values, dtype=torch.int64),
     )  # fmt: skip
 
@@ -126,6 +126,7 @@ def packed(queries: list[int], keys: list[int]) -> list[Any]:
     )  # fmt: skip
 
 
+_SECTIONS = "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle"
 RIGHT = [
     ("fused_experts", experts(ints(1, 0, 1, 1, 0, 1))), ("fused_experts", experts(None, ints(0))),
     ("paged_attention_v1", pages([[4, 0], [2, 77]], [8, 3])), ("paged_attention_v1", pages([[-9, -9]], [0])),
@@ -133,6 +134,7 @@ RIGHT = [
     ("paged_attention_ragged", listed([0, 2, 2], [4, 0, 99])), ("reshape_and_cache_flash", slots(-1, 0, 19)),
     ("fmha_v3_varlen_fwd", packed([0, 3, 7], [0, 0, 8])),
     ("fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(-1, 0, 47)),
+    (_SECTIONS, rope_slots(-1, 0, 47, name=_SECTIONS)),
     ("mla_decode_fwd", latent([0, 2, 3], [1, 4])), ("mla_decode_fwd", latent([1, 1, 3], [0, 4])),
     ("rope_cached_positions_offsets_fwd_impl", offset([0, 9, 12], [9, 0, -3])),
     ("rope_thd_fwd_impl", given("rope_thd_fwd_impl", input=torch.zeros(5, 1, 8), cu_seqlens=ints(0, 3, 5))),
@@ -152,6 +154,13 @@ WRONG = [
     (
         "fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(0, 48), "slot_mapping", "element 1 is 48",
         "at least -1 and at most 47",
+    ),
+    (
+        _SECTIONS, rope_slots(0, 48, name=_SECTIONS), "slot_mapping", "element 1 is 48", "at least -1 and at most 47",
+    ),
+    (
+        _SECTIONS, given(_SECTIONS, cos_sin=torch.zeros(9, 8), positions=torch.tensor([[0, 8], [1, 2], [3, 9]])),
+        "positions", "element 5 is 9", "at least 0 and at most 8",
     ),
     ("mla_decode_fwd", latent([0, 2, 3], [0, 4]), "kv_last_page_lens", "element 0 is 0", "from 1 to 4"),
     ("mla_decode_fwd", latent([0, 2, 3], [1, 5]), "kv_last_page_lens", "element 1 is 5", "from 1 to 4"),
