@@ -287,6 +287,26 @@ def gemm_a8w8_blockscale_ck(
     return ours(XQ, WQ, x_scale, w_scale, Out.dtype, y=Out)
 
 
+def gemm_a8w8_blockscale_cktile(
+    XQ: torch.Tensor,  # noqa: N803
+    WQ: torch.Tensor,  # noqa: N803
+    x_scale: torch.Tensor,
+    w_scale: torch.Tensor,
+    Out: torch.Tensor,  # noqa: N803
+    isBpreshuffled: bool = False,  # noqa: N803
+    splitK: int = 0,  # noqa: N803
+    kernelName: str = "",  # noqa: N803
+) -> torch.Tensor:
+    """``gemm_a8w8_blockscale`` into a tensor, of a weight that is not shuffled."""
+    if isBpreshuffled:
+        raise UnsupportedError(
+            "gemm_a8w8_blockscale_cktile(isBpreshuffled=True)",
+            "ours takes the weight as it is",
+            "Leave it to AITER's own function, or call gemm_a8w8_blockscale_bpreshuffle",
+        )
+    return gemm_a8w8_blockscale_ck(XQ, WQ, x_scale, w_scale, Out, splitK, kernelName)
+
+
 def gemm_a8w8_blockscale_bpreshuffle_ck(
     XQ: torch.Tensor,  # noqa: N803
     WQ: torch.Tensor,  # noqa: N803

@@ -94,6 +94,7 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         (("aiter.ops.gemm_op_a8w8",), name, Reading(ours=f"adapted.{name}"))
         for name in (
             "gemm_a8w8_blockscale_ck",
+            "gemm_a8w8_blockscale_cktile",
             "gemm_a8w8_blockscale_bpreshuffle_ck",
             "gemm_a8w8_blockscale_bpreshuffle_asm",
         )

@@ -404,7 +404,7 @@ def block_scales(rule: str) -> list[str]:
     weight = shuffled.view(n, k).view(kind)
     turned = xs.T.contiguous().view(rows, -1)
     place = "aiter.ops.gemm_op_a8w8"
-    out = [torch.full((rows, n), torch.nan, dtype=torch.bfloat16) for _ in range(3)]
+    out = [torch.full((rows, n), torch.nan, dtype=torch.bfloat16) for _ in range(4)]
     plain, other = (
         _there(place, name) for name in ("gemm_a8w8_blockscale_ck", "gemm_a8w8_blockscale_bpreshuffle_ck")
     )
@@ -412,6 +412,7 @@ def block_scales(rule: str) -> list[str]:
     if rule == "above":
         asm = _there(place, "gemm_a8w8_blockscale_bpreshuffle_asm")
         made["asm"] = asm(x, weight, out[2], turned, ws, splitK=2)
+        made["cktile"] = _there(place, "gemm_a8w8_blockscale_cktile")(x, w, xs, ws, out[3], splitK=1)
         triton = _there("aiter.ops.triton.gemm.basic.gemm_a8w8_blockscale", "gemm_a8w8_blockscale_preshuffle")
         rowed = weight.view(torch.uint8).view(n // 16, k * 16)
         made["turned"] = triton(x, rowed, turned, ws)

@@ -36,7 +36,7 @@ def restated(name: str, *arguments: Any) -> Restated | None:
         for place, each in enumerate(given[: len(specs)]):
             if isinstance(each, torch.Tensor) and each.requires_grad:
                 given[place] = each.detach()
-    _slots(torch, specs, given)
+    _slots(torch, signature, given)
     _first_rows(torch, signature.first_rows, specs, given)
     _columns(torch, specs, given)
     back = _copies(torch, signature.dense, specs, given)
@@ -45,11 +45,11 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     return tuple(given), (lambda: _copy_back(torch, back)) if back else None
 
 
-def _slots(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
+def _slots(torch: Any, signature: Any, given: list[Any]) -> None:
     """Widen slots of 32 bits where the kernels read 64."""
-    for place, spec in enumerate(specs):
+    for place, spec in enumerate(signature.tensors):
         each = given[place]
-        if spec.name == _SLOTS and spec.type == "i64" and isinstance(each, torch.Tensor):
+        if spec.name == _SLOTS and signature.allowed(spec) == ("i64",) and isinstance(each, torch.Tensor):
             given[place] = each.long() if each.dtype == torch.int32 else each
 
 

@@ -41,7 +41,8 @@ def reshape_and_cache(
         key_cache: [blocks, h, groups, block_size, x] bf16 or fp16 or the target's own e4m3, read and written; x = 16 bytes / item
             size.
         value_cache: [..., value_columns] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, d, block_size],
-            or with ``asm_layout`` [blocks, heads, block_size / x, d, x].
+            or with ``asm_layout`` [blocks, heads, block_size / x, d, x], of which the first shape may be another name, as in
+            AITER.
         slot_mapping: [tokens] int64, block * block_size + offset.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating); only "auto" and "fp8" and "fp8_e4m3" are covered.

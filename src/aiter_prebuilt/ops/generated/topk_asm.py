@@ -27,7 +27,7 @@ def topk_softmax_asm(
     Args:
         topk_weights: [WM, K] fp32, read and written; rows may be strided; the first M rows are written.
         topk_indices: [IM, K] int32, read and written; rows may be strided; the first M rows are written.
-        token_expert_indices: [M, K] int32, left as it is.
+        token_expert_indices: [TM, TK] int32, may be strided; left as it is, of any shape.
         gating_output: [M, E] fp32 or bf16, rows may be strided; up to 1024 experts, of which up to 64 are chosen. On gfx942,
             where M is a multiple of 4, E 128 or 256 and K 6 or 8, AITER's object takes exp of the logits as they are
             (hsa/findings.toml): where a token's exponentials sum to more than 2^126 (a logit past 87, or many near 85), or its
