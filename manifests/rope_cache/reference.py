@@ -1,8 +1,8 @@
-"""Rotary embedding of queries and keys that are written into a cache."""
+"""Rotary embedding of queries and keys, with a norm before it or a cache behind."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -348,6 +348,74 @@ def _in_tiles(part: tuple[Values, Values], cache: Values, page: int, slots: Valu
             else:
                 into[block, :, offset // width, :, offset % width] = cells
     return near(after, absolute=errors)
+
+
+def _streams(
+    streams: Sequence[tuple[Values, Values, Values]],
+    sizes: tuple[int, int, int],
+    eps: float,
+    interleaved: bool,
+) -> Near:
+    """Heads of streams of (values, weight, table), one behind the other in each sequence, normed and turned.
+
+    ``sizes``: sequences, heads of a token, elements of a head.
+    """
+    batch, heads, size = sizes
+    parts, errors = [], []
+    for values, weight, table in streams:
+        rows = table.reshape(-1, size)
+        angles = _angles(np.tile(rows, (batch, 1)), size // 2, np.arange(batch * len(rows)))
+        found = _heads(values.reshape(-1, heads, size), weight, eps, *angles, not interleaved)
+        for each, into in zip(found, (parts, errors), strict=True):
+            into.append(each.reshape(batch, len(rows), heads, size))
+    return near(np.concatenate(parts, axis=1), absolute=np.concatenate(errors, axis=1))
+
+
+def fused_qk_norm_rope_1way(
+    q: Values,
+    k: Values,
+    w_q: Values,
+    w_k: Values,
+    cos_sin: Values,
+    batch_size: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+) -> dict[str, Near]:
+    """Queries and keys."""
+    made = {}
+    for name, values, weight, heads in (("out_q", q, w_q, num_heads_q), ("out_k", k, w_k, num_heads_k)):
+        sizes = batch_size, heads, head_size
+        made[name] = _streams([(values, weight, cos_sin)], sizes, eps, is_interleaved)
+    return made
+
+
+def fused_qk_norm_rope_2way(
+    q0: Values,
+    k0: Values,
+    q1: Values,
+    k1: Values,
+    w_q0: Values,
+    w_k0: Values,
+    w_q1: Values,
+    w_k1: Values,
+    cos_sin0: Values,
+    cos_sin1: Values,
+    batch_size: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+) -> dict[str, Near]:
+    """Queries and keys of both streams."""
+    queries, keys = [(q0, w_q0, cos_sin0), (q1, w_q1, cos_sin1)], [(k0, w_k0, cos_sin0), (k1, w_k1, cos_sin1)]
+    return {
+        "out_q01": _streams(queries, (batch_size, num_heads_q, head_size), eps, is_interleaved),
+        "out_k01": _streams(keys, (batch_size, num_heads_k, head_size), eps, is_interleaved),
+    }
 
 
 def draw_slots(
