@@ -368,7 +368,8 @@ def _streams(
         found = _heads(values.reshape(-1, heads, size), weight, eps, *angles, not interleaved)
         for each, into in zip(found, (parts, errors), strict=True):
             into.append(each.reshape(batch, len(rows), heads, size))
-    return near(np.concatenate(parts, axis=1), absolute=np.concatenate(errors, axis=1))
+    numbers, error = (np.concatenate(each, axis=1).reshape(-1, size) for each in (parts, errors))
+    return near(numbers, absolute=error)
 
 
 def fused_qk_norm_rope_1way(
