@@ -66,6 +66,10 @@ SIGNATURES = {
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k "
     "num_heads_v head_size is_neox_style mrope_section_ is_interleaved eps q_out k_cache v_cache slot_mapping "
     "per_tensor_k_scale per_tensor_v_scale k_out v_out return_kv use_shuffle_layout block_size x rotary_dim gemma_norm",
+    "fused_qk_norm_rope_1way": "q k w_q w_k cos_sin batch_size num_tokens num_heads_q num_heads_k head_size is_interleaved eps "
+    "out_q out_k",
+    "fused_qk_norm_rope_2way": "q0 k0 q1 k1 w_q0 w_k0 w_q1 w_k1 cos_sin0 cos_sin1 batch_size num_tokens0 num_tokens1 num_heads_q "
+    "num_heads_k head_size is_interleaved eps out_q01 out_k01",
     "fused_qk_rope_cat_and_cache_mla": "q_nope q_pe k_nope k_pe kv_cache slot_mapping pos cos sin k_scale is_neox "
     "num_decode_toks_for_zeros apply_scale q_out decode_q_pe_out k_pe_out q_out_dtype shuffled_kv_cache upcast_operand",
     "fused_qk_rope_reshape_and_cache": "q k v key_cache value_cache slot_mapping pos cos sin k_scale v_scale is_neox "

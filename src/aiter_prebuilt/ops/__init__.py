@@ -175,7 +175,11 @@ if TYPE_CHECKING:
         rope_thd_bwd_impl,
         rope_thd_fwd_impl,
     )
-    from aiter_prebuilt.ops.generated.rope_cache import fused_qk_norm_rope_cache_quant_shuffle
+    from aiter_prebuilt.ops.generated.rope_cache import (
+        fused_qk_norm_rope_1way,
+        fused_qk_norm_rope_2way,
+        fused_qk_norm_rope_cache_quant_shuffle,
+    )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
     from aiter_prebuilt.ops.generated.sampling import (
         greedy_sample,
@@ -294,6 +298,8 @@ __all__ = [
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
+    "fused_qk_norm_rope_1way",
+    "fused_qk_norm_rope_2way",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_rmsnorm_group_quant",
@@ -609,6 +615,8 @@ HOMES: Final = {
     "rope_fwd_impl": "generated.rope",
     "rope_thd_bwd_impl": "generated.rope",
     "rope_thd_fwd_impl": "generated.rope",
+    "fused_qk_norm_rope_1way": "generated.rope_cache",
+    "fused_qk_norm_rope_2way": "generated.rope_cache",
     "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",

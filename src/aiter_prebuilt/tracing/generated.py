@@ -1480,6 +1480,88 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     )
 
 
+def fused_qk_norm_rope_1way(
+    q: Any,
+    k: Any,
+    w_q: Any,
+    w_k: Any,
+    cos_sin: Any,
+    batch_size: int,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+    out_q: Any,
+    out_k: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_1way``."""
+    _OPS.fused_qk_norm_rope_1way.default(
+        q,
+        k,
+        w_q,
+        w_k,
+        cos_sin,
+        out_q,
+        out_k,
+        batch_size,
+        num_tokens,
+        num_heads_q,
+        num_heads_k,
+        head_size,
+        is_interleaved,
+        eps,
+    )
+
+
+def fused_qk_norm_rope_2way(
+    q0: Any,
+    k0: Any,
+    q1: Any,
+    k1: Any,
+    w_q0: Any,
+    w_k0: Any,
+    w_q1: Any,
+    w_k1: Any,
+    cos_sin0: Any,
+    cos_sin1: Any,
+    batch_size: int,
+    num_tokens0: int,
+    num_tokens1: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+    out_q01: Any,
+    out_k01: Any,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_2way``."""
+    _OPS.fused_qk_norm_rope_2way.default(
+        q0,
+        k0,
+        q1,
+        k1,
+        w_q0,
+        w_k0,
+        w_q1,
+        w_k1,
+        cos_sin0,
+        cos_sin1,
+        out_q01,
+        out_k01,
+        batch_size,
+        num_tokens0,
+        num_tokens1,
+        num_heads_q,
+        num_heads_k,
+        head_size,
+        is_interleaved,
+        eps,
+    )
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -4546,6 +4628,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
+    "fused_qk_norm_rope_1way": fused_qk_norm_rope_1way,
+    "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     import torch
 
 _fused_qk_norm_rope_cache_quant_shuffle = operator("fused_qk_norm_rope_cache_quant_shuffle")
+_fused_qk_norm_rope_1way = operator("fused_qk_norm_rope_1way")
+_fused_qk_norm_rope_2way = operator("fused_qk_norm_rope_2way")
 
 
 @traced
@@ -90,4 +92,143 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         eps,
         is_neox_style,
         kv_cache_dtype,
+    )
+
+
+@traced
+def fused_qk_norm_rope_1way(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    w_q: torch.Tensor,
+    w_k: torch.Tensor,
+    cos_sin: torch.Tensor,
+    batch_size: int,
+    num_tokens: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+    out_q: torch.Tensor,
+    out_k: torch.Tensor,
+) -> None:
+    """RMSNorm of each head of ``q`` and ``k``, and rotary embedding.
+
+    Args:
+        q: [..., q_last] bf16 or fp16, [batch_size, num_tokens, num_heads_q, head_size] or another shape of that memory, as ``k``
+            and the results.
+        k: [..., k_last] bf16 or fp16.
+        w_q: [QD] bf16 or fp16, [head_size], as ``w_k``.
+        w_k: [KD] bf16 or fp16.
+        cos_sin: [..., last] fp32, for each token of a sequence cosines, then sines, [num_tokens, head_size].
+        batch_size: an int.
+        num_tokens: an int.
+        num_heads_q: an int.
+        num_heads_k: an int.
+        head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
+        is_interleaved: pairs are neighbours; else element i and i + head_size / 2.
+        eps: what the norms add to the mean of squares.
+        out_q: [..., oq_last] bf16 or fp16, written.
+        out_k: [..., ok_last] bf16 or fp16, written.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``fused_qk_norm_rope_1way``.
+    """
+    _fused_qk_norm_rope_1way(
+        q,
+        k,
+        w_q,
+        w_k,
+        cos_sin,
+        out_q,
+        out_k,
+        batch_size,
+        num_tokens,
+        num_heads_q,
+        num_heads_k,
+        head_size,
+        is_interleaved,
+        eps,
+    )
+
+
+@traced
+def fused_qk_norm_rope_2way(
+    q0: torch.Tensor,
+    k0: torch.Tensor,
+    q1: torch.Tensor,
+    k1: torch.Tensor,
+    w_q0: torch.Tensor,
+    w_k0: torch.Tensor,
+    w_q1: torch.Tensor,
+    w_k1: torch.Tensor,
+    cos_sin0: torch.Tensor,
+    cos_sin1: torch.Tensor,
+    batch_size: int,
+    num_tokens0: int,
+    num_tokens1: int,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_size: int,
+    is_interleaved: bool,
+    eps: float,
+    out_q01: torch.Tensor,
+    out_k01: torch.Tensor,
+) -> None:
+    """RMSNorm of each head of two streams of queries and keys, and rotary embedding; in the results each sequence has the tokens
+    of the first stream, then those of the second.
+
+    Args:
+        q0: [..., q0_last] bf16 or fp16, [batch_size, num_tokens0, num_heads_q, head_size] or another shape of that memory, as the
+            other streams and the results.
+        k0: [..., k0_last] bf16 or fp16.
+        q1: [..., q1_last] bf16 or fp16.
+        k1: [..., k1_last] bf16 or fp16.
+        w_q0: [QD0] bf16 or fp16, [head_size], as the other weights.
+        w_k0: [KD0] bf16 or fp16.
+        w_q1: [QD1] bf16 or fp16.
+        w_k1: [KD1] bf16 or fp16.
+        cos_sin0: [..., last0] bf16 or fp16, for each token of a sequence cosines, then sines, [num_tokens0, head_size].
+        cos_sin1: [..., last1] bf16 or fp16, the same of the second stream.
+        batch_size: an int.
+        num_tokens0: an int.
+        num_tokens1: an int.
+        num_heads_q: an int.
+        num_heads_k: an int.
+        head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
+        is_interleaved: pairs are neighbours; else element i and i + head_size / 2.
+        eps: what the norms add to the mean of squares.
+        out_q01: [..., oq_last] bf16 or fp16, written; [batch_size, num_tokens0 + num_tokens1, num_heads_q, head_size], written.
+        out_k01: [..., ok_last] bf16 or fp16, written; the same of keys.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
+            no kernel takes the call.
+
+    Source: AITER ``fused_qk_norm_rope_2way``.
+    """
+    _fused_qk_norm_rope_2way(
+        q0,
+        k0,
+        q1,
+        k1,
+        w_q0,
+        w_k0,
+        w_q1,
+        w_k1,
+        cos_sin0,
+        cos_sin1,
+        out_q01,
+        out_k01,
+        batch_size,
+        num_tokens0,
+        num_tokens1,
+        num_heads_q,
+        num_heads_k,
+        head_size,
+        is_interleaved,
+        eps,
     )
