@@ -51,9 +51,11 @@ def rms_norm(
     return _norm(input, weight, epsilon)
 
 
-def rmsnorm2d_fwd(input: Values, weight: Values, epsilon: float) -> Near:
+def rmsnorm2d_fwd(
+    input: Values, weight: Values, epsilon: float, use_model_sensitive_rmsnorm: int, kinds: Mapping[str, str]
+) -> Near:
     """:func:`rms_norm` under AITER's second name."""
-    return _norm(input, weight, epsilon)
+    return rms_norm(input, weight, epsilon, use_model_sensitive_rmsnorm, kinds)
 
 
 def rmsnorm2d_fwd_with_add(

@@ -180,6 +180,11 @@ def sensitive() -> None:
     n = h / (h.square().mean(-1, keepdim=True) + 1e-6).sqrt()
     truth = (n.bfloat16().double() * weight.cpu().double()).bfloat16()
     found = ap.rms_norm(x, weight, 1e-6, 1).cpu()
+    equal(
+        "rmsnorm2d_fwd(use_model_sensitive_rmsnorm=1)",
+        (ap.rmsnorm2d_fwd(x, weight, 1e-6, 1).cpu(),),
+        (found,),
+    )
     # A kernel's error may cross a tie of the first rounding, in few elements.
     if (found != truth).float().mean() > 0.02 or torch.equal(found, ap.rms_norm(x, weight, 1e-6).cpu()):
         PROBLEMS.append("rms_norm(use_model_sensitive_rmsnorm=1): away from float64")

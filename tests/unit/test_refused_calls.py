@@ -51,7 +51,7 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: aiter_prebuilt.rmsnorm2d_fwd(W, W, 1e-6, use_model_sensitive_rmsnorm=1),
+        lambda: aiter_prebuilt.rmsnorm2d_fwd(W, W, 1e-6, use_model_sensitive_rmsnorm=2),
         lambda: aiter_prebuilt.gemm_a16w16(W[None], W[None], scale_a=W),
         lambda: aiter_prebuilt.gemm_a8w8_blockscale(
             W[None], W[None], W[None], W[None], torch.bfloat16, wrong(W[None])

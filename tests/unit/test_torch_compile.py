@@ -200,7 +200,7 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 REFUSED: list[tuple[str, dict[str, Any]]] = [
     ("rms_norm", {"use_model_sensitive_rmsnorm": 2}),
-    ("rmsnorm2d_fwd", {"use_model_sensitive_rmsnorm": 1}),
+    ("rmsnorm2d_fwd", {"use_model_sensitive_rmsnorm": 2}),
     ("rmsnorm2d_fwd_with_add", {"use_model_sensitive_rmsnorm": 2}),
     ("gemm_a16w16", {"scale_a": 1}),
     ("gemm_a16w16", {"scale_b": 1}),

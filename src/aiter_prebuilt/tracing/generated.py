@@ -3822,9 +3822,9 @@ def rms_norm(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnor
 
 def rmsnorm2d_fwd(input: Any, weight: Any, epsilon: float, use_model_sensitive_rmsnorm: int = 0) -> Any:
     """Traced ``aiter_prebuilt.rmsnorm2d_fwd``."""
-    if use_model_sensitive_rmsnorm:
-        raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
-    return _OPS.rmsnorm2d_fwd.default(input, weight, epsilon)
+    if use_model_sensitive_rmsnorm not in (0, 1):
+        raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1")
+    return _OPS.rmsnorm2d_fwd.default(input, weight, epsilon, use_model_sensitive_rmsnorm)
 
 
 def rmsnorm2d_fwd_with_add(

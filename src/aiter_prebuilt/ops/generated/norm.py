@@ -22,7 +22,7 @@ _fused_add_rms_norm_cu = operator("fused_add_rms_norm_cu")
 
 _new_rms_norm = new_results("rms_norm", like, "tpvvv", (0,), (0, 1, -1, 2, 3), 1)
 
-_new_rmsnorm2d_fwd = new_results("rmsnorm2d_fwd", like, "tpvv", (0,), (0, 1, -1, 2), 1)
+_new_rmsnorm2d_fwd = new_results("rmsnorm2d_fwd", like, "tpvvv", (0,), (0, 1, -1, 2, 3), 1)
 
 _new_layernorm2d_fwd = new_results("layernorm2d_fwd", like, "tpppvv", (0,), (0, 1, 2, 3, -1, 4), 1)
 
@@ -70,7 +70,7 @@ def rmsnorm2d_fwd(
         weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
         use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
-            has it; only 0 is covered.
+            has it; only 0 and 1 are covered.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16 or fp32.
@@ -82,12 +82,16 @@ def rmsnorm2d_fwd(
     Source: AITER ``rmsnorm2d_fwd``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
-            raise refuse("rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0")
+        if use_model_sensitive_rmsnorm not in (0, 1):
+            raise refuse(
+                "rmsnorm2d_fwd", "use_model_sensitive_rmsnorm", use_model_sensitive_rmsnorm, "0 or 1"
+            )
     except Exception as error:
         blame(rmsnorm2d_fwd, error, locals())
         raise
-    made: torch.Tensor = _new_rmsnorm2d_fwd(input, weight, epsilon, _rmsnorm2d_fwd)
+    made: torch.Tensor = _new_rmsnorm2d_fwd(
+        input, weight, epsilon, use_model_sensitive_rmsnorm, _rmsnorm2d_fwd
+    )
     return made
 
 
