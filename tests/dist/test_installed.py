@@ -95,7 +95,7 @@ def test_one_wheel_serves_every_python(
     environment = Environment(tmp_path / "venv")
     environment.install("aiter-prebuilt[gfx942]", places=(data_wheels, runtime_links))
     done = environment.python(
-        "import sys; from aiter_prebuilt import native; print(sys.version_info[:2], native.module().abi())"
+        "import sys; from aiter_prebuilt.devices import native; print(sys.version_info[:2], native.module().abi())"
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(f"(3, {version.partition('.')[2]})")

@@ -13,7 +13,7 @@ from support.emulator import library_path
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 import ctypes, sys, threading
-from aiter_prebuilt import device
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device_memory import DeviceMemory
 driver = device.probe("amd")
 first, second = (DeviceMemory(facts, driver.path) for facts in driver.devices)

@@ -11,7 +11,8 @@ from support.emulator import bundles, library_path
 _PROGRAM = """
 import ctypes, sys
 import aiter_prebuilt
-from aiter_prebuilt import device, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.devices import device
 library = ctypes.CDLL(sys.argv[1])
 def allocated(size):
     out = ctypes.c_uint64()

@@ -194,7 +194,7 @@ def test_of_two_runtimes_in_the_process_torchs_own_is_used(
     for first, second in ((system, torchs), (torchs, system)):
         lines = child(
             f"""
-            from aiter_prebuilt import hip_library
+            from aiter_prebuilt.devices import hip_library
             for path in ({str(first)!r}, {str(second)!r}):
                 ctypes.CDLL(path)
             ctypes.CDLL({str(user)!r})
@@ -224,7 +224,7 @@ def test_a_runtime_that_pip_installed_is_opened_before_the_systems(
         sys.modules["aiter_prebuilt._native"] = native
         import aiter_prebuilt
         aiter_prebuilt._native = native
-        from aiter_prebuilt import device
+        from aiter_prebuilt.devices import device
         facts = device.probe("amd")
         print(facts.path, len(facts.devices), facts.error)
         """

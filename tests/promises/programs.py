@@ -13,7 +13,9 @@ from promises.conftest import ROOT, emulated, environment, python
 
 _START = """
 import json, os, struct, sys
-from aiter_prebuilt import device, dispatch, errors
+from aiter_prebuilt import errors
+from aiter_prebuilt.devices import device
+from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt_emulator import memory
 from aiter_prebuilt_emulator.memory import DeviceArray
 

@@ -57,7 +57,7 @@ def test_a_copy_has_every_part_of_its_model(root: Path) -> None:
         ("class", "gelu_and_mul", "no name of a function"),
         ("__init__", "gelu_and_mul", "no name of a function"),
         ("operator", "gelu_and_mul", "no name of a function"),
-        ("device", "gelu_and_mul", "aiter_prebuilt has something of that name"),
+        ("devices", "gelu_and_mul", "aiter_prebuilt has something of that name"),
         ("toy", "flash_attn_func", "hand-written function"),
     ],
 )
