@@ -1,4 +1,4 @@
-"""What a reader takes at most (``contract/rules.py``, and ``csrc/runtime/operator_block.h``; a test compares with that).
+"""What a reader takes at most (``contract/rules.py``, and ``csrc/runtime/bundle/operator_block.h``; a test compares with that).
 
 A manifest beyond a limit would build a bundle that nobody can open, so the plan refuses it.
 """

@@ -1,7 +1,7 @@
 """The emulator's side of the debugger: the socket that the library connects to, its commands and its events.
 
-What is said there is in ``csrc/emulator/machine/debug_commands.h``. One process is debugged, the first that launches a kernel;
-others that connect (the program may start some) are told to go on.
+What is said there is in ``csrc/emulator/machine/debug/debug_commands.h``. One process is debugged, the first that
+launches a kernel; others that connect (the program may start some) are told to go on.
 """
 
 from __future__ import annotations

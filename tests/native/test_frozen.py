@@ -73,8 +73,8 @@ def test_dlpack_layout_of_torchs_header(tmp_path: Path) -> None:
 
 
 def test_dlpack_is_declared_by_its_own_header_alone() -> None:
-    assert "#include <dlpack/dlpack.h>" in (RUNTIME / "call.h").read_text()
-    text = "".join(path.read_text() for path in RUNTIME.iterdir() if path.suffix in (".h", ".cpp"))
+    assert "#include <dlpack/dlpack.h>" in (RUNTIME / "tensors" / "call.h").read_text()
+    text = "".join(path.read_text() for path in RUNTIME.rglob("*") if path.suffix in (".h", ".cpp"))
     assert not re.findall(r"\b(?:struct|enum class|enum|namespace)\s+(?:\w+::)*(?:DL[A-Z]\w*|dlpack)\b", text)
     assert not list(ROOT.joinpath("csrc").rglob("dlpack.h"))
 
@@ -130,13 +130,15 @@ def test_only_the_module_init_is_exported_and_nothing_of_a_gpu_is_linked(extensi
 def test_every_python_function_declared_is_used() -> None:
     declared = re.findall(r"\b(Py[A-Z]\w+|Py_\w+)\(", (RUNTIME / "python_abi.h").read_text())
     inline = (RUNTIME / "python_abi.h").read_text().split("namespace apb::py", 1)[1]
-    sources = inline + "".join(path.read_text() for path in RUNTIME.glob("*") if path.name != "python_abi.h")
+    sources = inline + "".join(
+        path.read_text() for path in RUNTIME.rglob("*.*") if path.name != "python_abi.h"
+    )
     assert [name for name in sorted(set(declared)) if not re.search(rf"\b{name}\b", sources)] == []
 
 
 def test_cmake_lists_every_source() -> None:
-    listed = set(re.findall(r"\$\{runtime\}/(\w+\.cpp)", (ROOT / "CMakeLists.txt").read_text()))
-    assert listed == {path.name for path in RUNTIME.glob("*.cpp")}
+    listed = set(re.findall(r"\$\{runtime\}/([\w/]+\.cpp)", (ROOT / "CMakeLists.txt").read_text()))
+    assert listed == {path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*.cpp")}
 
 
 def test_sha256_both_paths(native: ModuleType) -> None:

@@ -159,7 +159,7 @@ def test_a_form_may_be_aiters_and_a_wrong_call_is_not(
     ],
 )  # fmt: skip
 def test_a_shape_that_is_none_of_ours_by_itself_is_a_form(found: str, form: bool) -> None:
-    """As the native call says it: ``csrc/runtime/bind.cpp``."""
+    """As the native call says it: ``csrc/runtime/choice/bind.cpp``."""
     assert serving.is_form(errors.ArgumentShapeError("f(x)", found, "Reshape it")) is form
 
 

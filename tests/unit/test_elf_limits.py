@@ -200,5 +200,5 @@ def test_a_real_code_object_is_well_below_the_limits() -> None:
 
 @pytest.mark.parametrize(("name", "number"), [("kSharing", SHARING), ("kMostNotes", MOST_NOTES)])
 def test_the_embedded_device_counts_alike(name: str, number: int) -> None:
-    source = (ROOT / "csrc" / "emulator" / "machine" / "elf.cpp").read_text(encoding="utf-8")
+    source = (ROOT / "csrc" / "emulator" / "machine" / "load" / "elf.cpp").read_text(encoding="utf-8")
     assert re.findall(rf"\b{name} = (\d+);", source) == [str(number)]

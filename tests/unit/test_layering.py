@@ -208,23 +208,35 @@ def test_packages_of_the_build_hold_no_code() -> None:
         assert isinstance(only, ast.Expr) and isinstance(only.value, ast.Constant), path
 
 
-LAYERS = ("isa", "execute", "machine", "hip")
+def _included(path: Path, root: Path) -> list[Path]:
+    """The project's own headers that a file includes: beside it, or from the root of its tree."""
+    names = re.findall(r'#include "([^"]+)"', path.read_text())
+    found = [path.parent / name if (path.parent / name).is_file() else root / name for name in names]
+    return [each for each in found if each.is_file()]
 
 
-def test_the_emulator_includes_in_one_direction() -> None:
-    """hip -> machine -> execute -> isa, and never back."""
-    folder = ROOT / "csrc" / "emulator"
-    layer_of = {path.name: name for name in LAYERS for path in (folder / name).glob("*.h")}
-    assert len(layer_of) > len(LAYERS)
-    for name in LAYERS:
-        for path in sorted((folder / name).iterdir()):
-            if path.suffix not in (".cpp", ".h", ".inc"):
-                continue
-            for included in re.findall(r'#include "(?:[^"]*/)?([^"/]+)"', path.read_text()):
-                # the compiler looks beside the including file first
-                beside = (path.parent / included).is_file()
-                seen = name if beside else layer_of.get(included, LAYERS[0])
-                assert LAYERS.index(seen) <= LAYERS.index(name), (path.name, included)
+@pytest.mark.parametrize(
+    ("tree", "layers"),
+    [
+        ("emulator", ["isa", "execute", "machine", "hip"]),
+        ("runtime", ["expressions", "bundle", "driver", "tensors", "choice", "call", "python"]),
+    ],
+)
+def test_sources_in_cpp_include_in_one_direction(tree: str, layers: list[str]) -> None:
+    """A folder includes from itself, from those before it, and from the root of the tree; the root from no folder."""
+    root = ROOT / "csrc" / tree
+    assert {each.name for each in root.iterdir() if each.is_dir()} - {"generate"} == set(layers)
+    seen = 0
+    for path in sorted(root.rglob("*")):
+        if path.suffix not in (".cpp", ".h", ".inc"):
+            continue
+        own = path.relative_to(root).parts[0] if path.parent != root else ""
+        for included in _included(path, root):
+            other = included.relative_to(root).parts[0] if included.parent != root else ""
+            allowed = ["", *layers[: layers.index(own) + 1]] if own else [""]
+            assert other in allowed, (path.relative_to(root).as_posix(), included.name)
+            seen += 1
+    assert seen > 100
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ _OPERATOR = Operator(
 
 
 def test_the_limits_are_those_of_the_reader() -> None:
-    text = (ROOT / "csrc/runtime/operator_block.h").read_text()
+    text = (ROOT / "csrc/runtime/bundle/operator_block.h").read_text()
     native = {name: int(value) for name, value in re.findall(r"size_t kMax(\w+) = (\d+);", text)}
     assert native == {
         "Tensors": limits.TENSORS,
@@ -54,7 +54,7 @@ def test_the_limits_are_those_of_the_reader() -> None:
         "Steps": limits.STEPS,
         "Kernarg": limits.KERNARG,
     }
-    assert f"block_x > {limits.THREADS}" in (ROOT / "csrc/runtime/operator_block.cpp").read_text()
+    assert f"block_x > {limits.THREADS}" in (ROOT / "csrc/runtime/bundle/operator_block.cpp").read_text()
 
 
 def _problems(**changes: Any) -> list[str]:

@@ -1,7 +1,7 @@
 // Gives each decoded instruction its handler. One function per family; the first that knows the opcode wins.
 #pragma once
 
-#include "instruction.h"
+#include "isa/instruction.h"
 #include "wave.h"
 
 namespace apb::emu {

@@ -1,7 +1,7 @@
 // Shared by the files of MUBUF and MTBUF.
 #pragma once
 
-#include "instruction.h"
+#include "isa/instruction.h"
 
 namespace apb::emu {
 

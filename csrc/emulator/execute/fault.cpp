@@ -4,7 +4,7 @@
 #include <cstdarg>
 #include <cstdio>
 
-#include "decode.h"
+#include "isa/decode.h"
 #include "lines.h"
 #include "operands.h"
 #include "reach.h"

@@ -1,7 +1,7 @@
 // Shared by the three segments of the FLAT encoding.
 #pragma once
 
-#include "instruction.h"
+#include "isa/instruction.h"
 
 namespace apb::emu {
 

@@ -1,7 +1,7 @@
 // Where the decoder puts the operands of memory instructions, in one place.
 #pragma once
 
-#include "instruction.h"
+#include "isa/instruction.h"
 
 namespace apb::emu {
 

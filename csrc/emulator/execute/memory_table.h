@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <initializer_list>
 
-#include "instruction.h"
+#include "isa/instruction.h"
 
 namespace apb::emu {
 

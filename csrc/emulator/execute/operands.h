@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "instruction.h"
+#include "isa/instruction.h"
 #include "wave.h"
 
 namespace apb::emu {

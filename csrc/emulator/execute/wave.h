@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "fault.h"
-#include "instruction.h"
+#include "isa/instruction.h"
 
 namespace apb::emu {
 

@@ -1,6 +1,6 @@
 // Contexts. A context is a name for a device: memory, modules and streams belong to the device, as in HIP on AMD.
-#include "../machine/allocations.h"
 #include "capture.h"
+#include "machine/memory/allocations.h"
 #include "task.h"
 
 namespace apb::emu::hip {

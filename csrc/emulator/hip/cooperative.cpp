@@ -2,9 +2,9 @@
 #include <thread>
 #include <utility>
 
-#include "../machine/interrupt.h"
 #include "capture.h"
 #include "launch_api.h"
+#include "machine/schedule/interrupt.h"
 #include "module.h"
 #include "stream.h"
 #include "task.h"

@@ -1,5 +1,5 @@
 // Settings of a device: limits, flags, cache preferences, reset.
-#include "../machine/allocations.h"
+#include "machine/memory/allocations.h"
 #include "pool.h"
 #include "stream.h"
 #include "task.h"

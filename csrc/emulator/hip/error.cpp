@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "../apb_emulator.h"
+#include "apb_emulator.h"
 #include "runtime.h"
 
 namespace apb::emu::hip {

@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <thread>
 
-#include "../machine/page.h"
 #include "capture.h"
+#include "machine/memory/page.h"
 #include "task.h"
 
 namespace apb::emu::hip {

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <climits>
 
-#include "../machine/occupancy.h"
+#include "machine/schedule/occupancy.h"
 #include "module.h"
 
 namespace apb::emu::hip {

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <map>
 
-#include "../machine/allocations.h"
+#include "machine/memory/allocations.h"
 #include "memory.h"
 #include "pool.h"
 

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstring>
 
-#include "../machine/page.h"
 #include "capture.h"
+#include "machine/memory/page.h"
 #include "memory.h"
 #include "task.h"
 

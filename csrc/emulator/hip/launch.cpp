@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <span>
 
-#include "../machine/untrusted.h"
 #include "launch_api.h"
+#include "machine/memory/untrusted.h"
 #include "module.h"
 #include "stream.h"
 

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <climits>
 
-#include "../machine/allocations.h"
-#include "../machine/mappings.h"
 #include "capture.h"
+#include "machine/memory/allocations.h"
+#include "machine/memory/mappings.h"
 #include "pool.h"
 #include "task.h"
 

@@ -1,7 +1,7 @@
 // What an address is.
 #pragma once
 
-#include "../machine/allocations.h"
+#include "machine/memory/allocations.h"
 #include "runtime.h"
 
 namespace apb::emu::hip {

@@ -7,9 +7,9 @@
 #include <fstream>
 #include <iterator>
 
-#include "../isa/decode.h"
-#include "../machine/services.h"
 #include "capture.h"
+#include "isa/decode.h"
+#include "machine/schedule/services.h"
 
 namespace apb::emu::hip {
 namespace {

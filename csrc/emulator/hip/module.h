@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "../machine/code_object.h"
+#include "machine/load/code_object.h"
 #include "runtime.h"
 
 namespace apb::emu::hip {

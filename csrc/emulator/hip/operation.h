@@ -5,8 +5,8 @@
 #include <variant>
 #include <vector>
 
-#include "../machine/launch.h"
 #include "hip_types.h"
+#include "machine/schedule/launch.h"
 
 namespace apb::emu::hip {
 

@@ -3,9 +3,9 @@
 
 #include <cstring>
 
-#include "../machine/allocations.h"
-#include "../machine/configuration.h"
 #include "capture.h"
+#include "machine/configuration.h"
+#include "machine/memory/allocations.h"
 #include "memory.h"
 #include "task.h"
 

@@ -7,8 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
-#include "../isa/decode.h"
-#include "../machine/visible.h"
+#include "isa/decode.h"
+#include "machine/visible.h"
 
 namespace apb::emu::hip {
 namespace {

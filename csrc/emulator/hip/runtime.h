@@ -11,8 +11,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "../machine/configuration.h"
 #include "hip_types.h"
+#include "machine/configuration.h"
 
 #define APB_HIP extern "C" [[gnu::visibility("default")]]
 

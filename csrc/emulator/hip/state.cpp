@@ -1,9 +1,9 @@
 // Devices and threads: made once, at the first call.
 #include "runtime.h"
 
-#include "../machine/counters.h"
-#include "../machine/occupancy.h"
-#include "../machine/timing.h"
+#include "machine/profile/counters.h"
+#include "machine/schedule/occupancy.h"
+#include "machine/timing/timing.h"
 #include "pool.h"
 #include "stream.h"
 

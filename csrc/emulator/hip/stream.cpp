@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-#include "../machine/interrupt.h"
 #include "capture.h"
 #include "graph.h"
+#include "machine/schedule/interrupt.h"
 #include "task.h"
 
 namespace apb::emu::hip {

@@ -3,7 +3,7 @@
 
 #include <chrono>
 
-#include "../machine/shared_file.h"
+#include "machine/memory/shared_file.h"
 #include "operation.h"
 #include "runtime.h"
 

@@ -8,7 +8,7 @@
 #include <functional>
 #include <vector>
 
-#include "../machine/interrupt.h"
+#include "machine/schedule/interrupt.h"
 #include "stream.h"
 
 namespace apb::emu::hip {

@@ -1,6 +1,6 @@
 // The C entry points of apb_emulator.h. Nothing gets out of here but values: every exception ends as an error text or a
 // null.
-#include "../apb_emulator.h"
+#include "apb_emulator.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -12,16 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "../isa/decode.h"
-#include "allocations.h"
-#include "checks.h"
-#include "code_object.h"
 #include "configuration.h"
-#include "counters.h"
+#include "isa/decode.h"
 #include "json.h"
-#include "kernels.h"
-#include "pmc.h"
-#include "program.h"
+#include "machine/check/checks.h"
+#include "machine/load/code_object.h"
+#include "machine/load/kernels.h"
+#include "machine/load/program.h"
+#include "machine/memory/allocations.h"
+#include "machine/profile/counters.h"
+#include "machine/profile/pmc.h"
 
 namespace apb::emu {
 namespace {

@@ -10,7 +10,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "profile_configuration.h"
+#include "machine/profile/profile_configuration.h"
 #include "visible.h"
 
 namespace apb::emu {

@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
-#include "../execute/processor.h"
-#include "../isa/instruction.h"
-#include "trace_filter.h"
+#include "execute/processor.h"
+#include "isa/instruction.h"
+#include "machine/trace/trace_filter.h"
 
 namespace apb::emu {
 

@@ -1,7 +1,7 @@
 // For observers that look at instructions and at no access to memory.
 #pragma once
 
-#include "../execute/observer.h"
+#include "execute/observer.h"
 
 namespace apb::emu {
 

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "configuration.h"
-#include "debugger.h"
-#include "launch.h"
-#include "profile.h"
-#include "profile_configuration.h"
-#include "timing.h"
-#include "trace.h"
+#include "machine/debug/debugger.h"
+#include "machine/profile/profile.h"
+#include "machine/profile/profile_configuration.h"
+#include "machine/schedule/launch.h"
+#include "machine/timing/timing.h"
+#include "machine/trace/trace.h"
 
 namespace apb::emu {
 

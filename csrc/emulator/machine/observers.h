@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "../execute/observer.h"
+#include "execute/observer.h"
 
 namespace apb::emu {
 

@@ -2,7 +2,7 @@
 
 What a linker wrote lies apart: headers that name the same bytes again and again, or a name that is all of a string table, would
 make a walk over a few megabytes take hours. So what is walked is counted, and refused when it is more than there can be. The
-emulator's loader counts alike (``csrc/emulator/machine/elf.cpp``; ``tests/unit/test_elf_limits.py`` compares the numbers).
+emulator's loader counts alike (``csrc/emulator/machine/load/elf.cpp``; ``tests/unit/test_elf_limits.py`` compares the numbers).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The rules of an operator block beyond its bytes: numbers in range, bytecode well formed, nothing above a limit.
 
-``csrc/runtime/operator_block.cpp`` has the same rules with the same words; one test breaks each of them for both.
+``csrc/runtime/bundle/operator_block.cpp`` has the same rules with the same words; one test breaks each of them for both.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from aiter_prebuilt.contract.records import (
 #: so this and not the region's size bounds what a reader walks. Real blocks have less than a thousandth of it.
 MAX_WALK: Final = 16 * 1024 * 1024
 
-#: Limits that let a call live on the stack; ``csrc/runtime/operator_block.h`` has them.
+#: Limits that let a call live on the stack; ``csrc/runtime/bundle/operator_block.h`` has them.
 MAX_TENSORS: Final = 48
 MAX_ATTRIBUTES: Final = 48
 MAX_SLOTS: Final = 512

@@ -116,7 +116,7 @@ def _apart(tensor: Any, spec: Any) -> bool:
 
 
 def _as_one(shape: Sequence[int], strides: Sequence[int]) -> bool:
-    """Can these dims be taken as one? As ``csrc/runtime/shape.cpp`` has it."""
+    """Can these dims be taken as one? As ``csrc/runtime/tensors/shape.cpp`` has it."""
     expected = None
     for size, stride in zip(reversed(shape), reversed(strides), strict=True):
         if size == 0:

@@ -122,7 +122,7 @@ def _kernel(signature: Signature) -> Callable[..., Any]:
 
 
 def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
-    """What the native side says to real tensors (csrc/runtime/gradient.cpp), said to those without memory."""
+    """What the native side says to real tensors (csrc/runtime/tensors/gradient.cpp), said to those without memory."""
     if signature.detached or not torch.is_grad_enabled():
         return
     for spec, tensor in zip(signature.arguments, args, strict=False):

@@ -1,7 +1,8 @@
 """What a traced call is checked against, and the shapes it returns: the manifest's dims over torch's (symbolic) sizes.
 
-The rules are those of ``csrc/runtime/bind.cpp``, without what a tensor without memory cannot show (strides of a traced tensor
-may change before the launch; addresses and the target's own fp8 exist only there). A rule here is never stricter than there.
+The rules are those of ``csrc/runtime/choice/bind.cpp``, without what a tensor without memory cannot show
+(strides of a traced tensor may change before the launch; addresses and the target's own fp8 exist only there). A rule here
+is never stricter than there.
 """
 
 from __future__ import annotations
