@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import aiter_prebuilt
-from aiter_prebuilt.bundles.locate import decompress
+from aiter_prebuilt.bundles.opening import decompress
 from aiter_prebuilt.contract.calls import Call, read
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device_memory import DeviceMemory

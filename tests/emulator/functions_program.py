@@ -16,7 +16,7 @@ import torch
 from emulator import composed_calls
 
 import aiter_prebuilt
-from aiter_prebuilt.bundles.locate import decompress
+from aiter_prebuilt.bundles.opening import decompress
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType, Want, read
 from aiter_prebuilt.errors import CaptureError, NoOperatorError

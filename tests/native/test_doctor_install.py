@@ -9,7 +9,7 @@ from types import ModuleType
 import jsonschema
 import pytest
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras, locate
 from aiter_prebuilt.commands import doctor
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device import DeviceFacts, DriverFacts
@@ -56,7 +56,7 @@ def test_the_line_is_about_the_cards_that_are_here(
     doctor._print(report)
     shown = capsys.readouterr().out
     assert shown.splitlines()[-1] == (f"to type: {line}" if line else f"problem: {report['problems'][-1]}")
-    assert report["problems"][-1] == f"no bundle is installed: {line or locate.nothing_installed()}"
+    assert report["problems"][-1] == f"no bundle is installed: {line or extras.nothing_installed()}"
     for card in cards:
         with pytest.raises(NoBundleError) as caught:
             locate.for_target(card.arch, (), str(card))

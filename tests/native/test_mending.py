@@ -12,7 +12,8 @@ import pytest
 from support.mutate import rehashed
 
 from aiter_prebuilt import errors
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract import version
 from native import synthetic
 from native.conftest import Stub
@@ -53,14 +54,14 @@ FILES: dict[str, tuple[Callable[[bytes], bytes], type[Exception], str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("reader", [locate.open_bundle, locate.read_bundle])
+@pytest.mark.parametrize("reader", [opening.open_bundle, opening.read_bundle])
 @pytest.mark.parametrize("case", FILES)
 def test_a_wrong_file(
     native: ModuleType,
     stub: Stub,
     tmp_path: Path,
     case: str,
-    reader: Callable[[locate.InstalledBundle], object],
+    reader: Callable[[InstalledBundle], object],
 ) -> None:
     change, error, words = FILES[case]
     (tmp_path / NAME).write_bytes(change(whole()))
@@ -75,7 +76,7 @@ def test_a_wrong_file(
 def test_the_whole_file_opens(native: ModuleType, tmp_path: Path) -> None:
     (tmp_path / NAME).write_bytes(whole())
     (bundle,) = locate.installed(str(tmp_path))
-    assert locate.open_bundle(bundle).names == locate.read_bundle(bundle).names == ("one", "two")
+    assert opening.open_bundle(bundle).names == opening.read_bundle(bundle).names == ("one", "two")
 
 
 def test_no_wheel() -> None:

@@ -11,21 +11,23 @@ import jsonschema
 import pytest
 from minisign import KeyPair, SecretKey
 
+import aiter_prebuilt
 from aiter_prebuilt.__main__ import main as command
-from aiter_prebuilt.bundles import locate, minisign, trust
+from aiter_prebuilt.bundles import locate, minisign, opening, trust
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.errors import KeyFileError, SignatureError, UnsignedError, WrongKeyError
 from native import synthetic
 from native.synthetic import Op, T
 
-SCHEMA = Path(locate.__file__).with_name("schemas") / "verify.json"
+SCHEMA = Path(aiter_prebuilt.__file__).with_name("schemas") / "verify.json"
 
 
 @pytest.fixture
-def bundle(native: ModuleType, tmp_path: Path) -> locate.InstalledBundle:
+def bundle(native: ModuleType, tmp_path: Path) -> InstalledBundle:
     path = tmp_path / "gfx942-ck-free.apb"
     path.write_bytes(synthetic.bundle_bytes([Op("op", [T("x", "f32", ["N"])])]))
     opened = native.Bundle(str(path))
-    return locate.InstalledBundle(str(path), opened.target, opened.profile)
+    return InstalledBundle(str(path), opened.target, opened.profile)
 
 
 def _key(folder: Path, name: str) -> tuple[SecretKey, str]:
@@ -35,67 +37,63 @@ def _key(folder: Path, name: str) -> tuple[SecretKey, str]:
     return pair.secret_key, str(path)
 
 
-def _sign(bundle: locate.InstalledBundle, key: SecretKey) -> None:
+def _sign(bundle: InstalledBundle, key: SecretKey) -> None:
     header = Path(bundle.path).read_bytes()[:128]
     Path(f"{bundle.path}.minisig").write_bytes(bytes(key.sign(header, trusted_comment="version:1")) + b"\n")
 
 
-def test_the_header_is_that_of_the_file_as_it_was_opened(
-    native: ModuleType, bundle: locate.InstalledBundle
-) -> None:
+def test_the_header_is_that_of_the_file_as_it_was_opened(native: ModuleType, bundle: InstalledBundle) -> None:
     before = Path(bundle.path).read_bytes()
     opened = native.Bundle(bundle.path)
     Path(bundle.path).write_bytes(bytes(len(before)))
     assert opened.header == before[:128]
 
 
-def test_no_key_asks_for_no_signature(
-    bundle: locate.InstalledBundle, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv(locate.KEYS, raising=False)
-    assert locate.open_bundle(bundle).path == bundle.path
+def test_no_key_asks_for_no_signature(bundle: InstalledBundle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(opening.KEYS, raising=False)
+    assert opening.open_bundle(bundle).path == bundle.path
 
 
 def test_only_what_is_signed_with_a_named_key_is_opened(
-    bundle: locate.InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     mine, mine_public = _key(tmp_path, "mine")
     other, other_public = _key(tmp_path, "other")
-    monkeypatch.setenv(locate.KEYS, mine_public)
+    monkeypatch.setenv(opening.KEYS, mine_public)
     with pytest.raises(UnsignedError, match="there is no signature"):
-        locate.open_bundle(bundle)
+        opening.open_bundle(bundle)
     _sign(bundle, other)
     with pytest.raises(WrongKeyError):
-        locate.open_bundle(bundle)
-    monkeypatch.setenv(locate.KEYS, os.pathsep.join((mine_public, other_public)))
-    assert locate.open_bundle(bundle).path == bundle.path
-    monkeypatch.setenv(locate.KEYS, mine_public)
+        opening.open_bundle(bundle)
+    monkeypatch.setenv(opening.KEYS, os.pathsep.join((mine_public, other_public)))
+    assert opening.open_bundle(bundle).path == bundle.path
+    monkeypatch.setenv(opening.KEYS, mine_public)
     _sign(bundle, mine)
-    assert locate.open_bundle(bundle).path == bundle.path
+    assert opening.open_bundle(bundle).path == bundle.path
 
 
 def test_a_bundle_in_the_place_of_the_one_that_was_signed(
-    bundle: locate.InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     key, public = _key(tmp_path, "mine")
     _sign(bundle, key)
     Path(bundle.path).write_bytes(synthetic.bundle_bytes([Op("another", [T("x", "f32", ["N"])])]))
-    monkeypatch.setenv(locate.KEYS, public)
+    monkeypatch.setenv(opening.KEYS, public)
     with pytest.raises(SignatureError, match="one of the two was changed"):
-        locate.open_bundle(bundle)
+        opening.open_bundle(bundle)
 
 
 @pytest.mark.parametrize("setting", ["", "none.pub", os.pathsep])
 def test_a_setting_that_names_no_key_opens_nothing(
-    bundle: locate.InstalledBundle, monkeypatch: pytest.MonkeyPatch, setting: str
+    bundle: InstalledBundle, monkeypatch: pytest.MonkeyPatch, setting: str
 ) -> None:
-    monkeypatch.setenv(locate.KEYS, setting)
+    monkeypatch.setenv(opening.KEYS, setting)
     with pytest.raises(KeyFileError, match="read the public key"):
-        locate.open_bundle(bundle)
+        opening.open_bundle(bundle)
 
 
 def test_the_python_reader_asks_too(
-    bundle: locate.InstalledBundle,
+    bundle: InstalledBundle,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -103,16 +101,16 @@ def test_the_python_reader_asks_too(
     """list and explain read with it; verify takes the setting's keys where it is given none."""
     key, public = _key(tmp_path, "mine")
     monkeypatch.setenv(locate.VARIABLE, bundle.path)
-    monkeypatch.setenv(locate.KEYS, public)
+    monkeypatch.setenv(opening.KEYS, public)
     with pytest.raises(UnsignedError):
-        locate.read_bundle(bundle)
+        opening.read_bundle(bundle)
     assert command(["list"]) == 1 and "UnsignedError" in capsys.readouterr().err
     assert command(["verify"]) == 1 and "there is no signature" in capsys.readouterr().out
     _sign(bundle, key)
-    assert locate.read_bundle(bundle).root.target == bundle.target and command(["list"]) == 0
+    assert opening.read_bundle(bundle).root.target == bundle.target and command(["list"]) == 0
 
 
-def test_golden_calls_are_signed_too(bundle: locate.InstalledBundle, tmp_path: Path) -> None:
+def test_golden_calls_are_signed_too(bundle: InstalledBundle, tmp_path: Path) -> None:
     key, public = _key(tmp_path, "mine")
     keys = minisign.keys_of(public)
     _sign(bundle, key)
@@ -129,7 +127,7 @@ def test_golden_calls_are_signed_too(bundle: locate.InstalledBundle, tmp_path: P
 
 
 def test_the_command_says_who_signed(
-    bundle: locate.InstalledBundle,
+    bundle: InstalledBundle,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

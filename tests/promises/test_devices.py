@@ -9,7 +9,8 @@ from native import synthetic
 from support.emulator import bundles
 
 from aiter_prebuilt import errors
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.devices import device
 from promises import programs
 
@@ -127,9 +128,7 @@ def test_features_are_matched_as_subsets(
 
 def test_the_decision_alone() -> None:
     """Without any driver."""
-    installed = tuple(
-        locate.InstalledBundle(f"/{name}", name, "ck-free") for name in ("gfx942", "gfx950:xnack-")
-    )
+    installed = tuple(InstalledBundle(f"/{name}", name, "ck-free") for name in ("gfx942", "gfx950:xnack-"))
     assert [b.target for b in locate.for_target(MI300, installed, "it")] == ["gfx942"]
     assert [b.target for b in locate.for_target("gfx950:xnack-:sramecc+", installed, "it")] == [
         "gfx950:xnack-"
@@ -143,6 +142,4 @@ def test_real_bundles_serve_both_settings() -> None:
     """Their code objects are built for any setting: what their names promise."""
     for target in ("gfx942", "gfx950"):
         for path in bundles(target, "ck-free"):
-            assert (
-                locate.read_bundle(locate.InstalledBundle(str(path), target, "ck-free")).root.target == target
-            )
+            assert opening.read_bundle(InstalledBundle(str(path), target, "ck-free")).root.target == target

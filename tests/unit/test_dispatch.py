@@ -11,14 +11,15 @@ from typing import Any, cast
 import pytest
 from support.bundles import small_operator
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, NoOperatorError, TunedTableError
 from aiter_prebuilt.inspection import decisions
 from aiter_prebuilt.launch import dispatch, loading, reached, user_tables
 from aiter_prebuilt.tracing import signatures
 
-FREE = locate.InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
+FREE = InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
 
 
 @pytest.fixture(autouse=True)
@@ -32,23 +33,23 @@ def forgotten() -> Iterator[None]:
 
 
 def test_devices_of_one_target_share_their_bundles(monkeypatch: pytest.MonkeyPatch) -> None:
-    opened: list[locate.InstalledBundle] = []
+    opened: list[InstalledBundle] = []
 
-    def open_bundle(bundle: locate.InstalledBundle) -> object:
+    def open_bundle(bundle: InstalledBundle) -> object:
         opened.append(bundle)
         return object()
 
     monkeypatch.setattr(locate, "installed", lambda: (FREE,))
-    monkeypatch.setattr(locate, "open_bundle", open_bundle)
+    monkeypatch.setattr(opening, "open_bundle", open_bundle)
     first, second = (dispatch.bundles_of("gfx942", f"device {ordinal}") for ordinal in range(2))
     assert first[0] is second[0]
     assert opened == [FREE]
 
 
 def test_a_bundle_installed_after_a_failure_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    have: list[locate.InstalledBundle] = []
+    have: list[InstalledBundle] = []
     monkeypatch.setattr(locate, "installed", lambda: tuple(have))
-    monkeypatch.setattr(locate, "open_bundle", lambda bundle: bundle.path)
+    monkeypatch.setattr(opening, "open_bundle", lambda bundle: bundle.path)
     with pytest.raises(NoBundleError, match="device 0"):
         dispatch.bundles_of("gfx942", "device 0")
     have.append(FREE)
@@ -129,8 +130,8 @@ def test_an_operator_that_the_bundles_lack_says_where_it_is(
     with pytest.raises(NoOperatorError) as refused:
         dispatch._served(name, "amd", 0)
     assert str(refused.value) == f"{found}. {fix}"
-    monkeypatch.setattr(locate, "read_bundle", lambda installed: made[0])
-    installed = tuple(locate.InstalledBundle("/made/up", target, profile) for profile in profiles)
+    monkeypatch.setattr(opening, "read_bundle", lambda installed: made[0])
+    installed = tuple(InstalledBundle("/made/up", target, profile) for profile in profiles)
     with pytest.raises(NoOperatorError) as refused:
         decisions.find_operator(name, installed)
     assert str(refused.value) == f"{found.replace('call', 'explain', 1)}. {fix}"
@@ -154,7 +155,7 @@ def test_an_operators_records_come_with_the_usual_compute_units(monkeypatch: pyt
         def operator(self, name: str) -> object:
             return small_operator(name)
 
-    monkeypatch.setattr(locate, "read_bundle", lambda installed: Opened())
+    monkeypatch.setattr(opening, "read_bundle", lambda installed: Opened())
     found, units = decisions.find_operator("one", (FREE,))
     assert (found.name, units) == ("one", 304)
 

@@ -11,7 +11,8 @@ from support import amdgpu_elf
 from support.bundles import code, small_root
 from support.verified import ARGS, IMAGE, STEP, operator
 
-from aiter_prebuilt.bundles import integrity, locate
+from aiter_prebuilt.bundles import integrity
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract.records import ARG_INT, ARG_TENSOR, Arg, Operator
 from build_tools.pack import writer
 
@@ -21,7 +22,7 @@ def findings(folder: Path, made: Operator, *images: bytes, **root: object) -> li
     path = folder / "gfx942-ck-free.apb"
     facts = replace(small_root(), **root)  # type: ignore[arg-type]
     path.write_bytes(writer.encode(facts, (made,), writer.as_is([IMAGE, *images]).frames))
-    verdict = integrity.verify(locate.InstalledBundle(str(path), "gfx942", "ck-free"))
+    verdict = integrity.verify(InstalledBundle(str(path), "gfx942", "ck-free"))
     assert verdict.ok == (not verdict.findings) and verdict.code_objects == 1 + len(images)
     return [finding.problem for finding in verdict.findings]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras, locate
 from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
 
 if sys.version_info >= (3, 11):
@@ -114,16 +114,16 @@ def test_what_ck_adds_does_not_serve_alone(tmp_path: Path) -> None:
 
 
 def test_extra_of_sm_90_has_no_underscore() -> None:
-    assert locate.extra_of("sm_90") == "sm90"
+    assert extras.extra_of("sm_90") == "sm90"
 
 
 def test_no_extra_is_named_that_is_not_there() -> None:
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dynamic-metadata"][-1]["result"]
-    assert set(locate.EXTRAS) == {name for name in extras if name.startswith(("gfx", "sm"))} - {
+    have = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["dynamic-metadata"][-1]["result"]
+    assert set(extras.EXTRAS) == {name for name in have if name.startswith(("gfx", "sm"))} - {
         "gfx942-ck",
         "gfx950-ck",
     }
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx90a", (), "calls on gfx90a")
     assert "pip install" not in caught.value.fix and "no wheel serves gfx90a" in caught.value.fix
-    assert locate.to_install("gfx942:xnack-") == "run: pip install 'aiter-prebuilt[gfx942]'"
+    assert extras.to_install("gfx942:xnack-") == "run: pip install 'aiter-prebuilt[gfx942]'"

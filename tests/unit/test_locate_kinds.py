@@ -13,7 +13,7 @@ from types import FrameType
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt.bundles import files, integrity, locate
+from aiter_prebuilt.bundles import files, integrity, locate, opening
 from aiter_prebuilt.errors import AiterPrebuiltError, BundleDamagedError, NoBundleError, TunedTableError
 from aiter_prebuilt.launch import user_tables
 
@@ -61,7 +61,7 @@ def test_a_link_has_its_own_name(place: Path, tmp_path: Path) -> None:
     for setting, folders in (("", [str(tmp_path)]), (str(place), []), (str(place / NAME), [])):
         (found,) = locate.installed(setting, folders)
         assert (found.target, found.profile, found.path) == ("gfx942", "ck-free", str(place / NAME))
-        assert locate.read_bundle(found).root.target == "gfx942"
+        assert opening.read_bundle(found).root.target == "gfx942"
         assert found.calls == str(store / "0f3a.calls")
     (place / NAME).with_suffix(".calls").write_bytes(b"")
     assert found.calls == str(place / "gfx942-ck-free.calls"), "what lies beside the link goes first"
@@ -74,7 +74,7 @@ def test_a_link_under_a_wrong_name_is_refused_by_content(place: Path, tmp_path: 
     with pytest.raises(
         AiterPrebuiltError, match=r"its content is for gfx942 \(ck-free\), its name says gfx950"
     ):
-        locate.read_bundle(found)
+        opening.read_bundle(found)
 
 
 def test_a_folder_reached_in_two_ways_is_one(place: Path, tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_file_that_becomes_a_pipe_after_the_search(place: Path) -> None:
     (place / NAME).unlink()
     os.mkfifo(place / NAME)
     with pytest.raises(BundleDamagedError, match="it is a named pipe, not a file"):
-        locate.read_bundle(found)
+        opening.read_bundle(found)
     (finding,) = integrity.verify(found).findings
     assert "it is a named pipe, not a file" in finding.problem
 

@@ -14,13 +14,14 @@ from typing import Any
 import jsonschema
 import pytest
 
+import aiter_prebuilt
 from aiter_prebuilt.commands import bench
 from aiter_prebuilt.contract.dtype import BY_NAME, DTYPES
 from aiter_prebuilt.errors import ArgumentError, NoDeviceError
 from aiter_prebuilt.execute.values import decode
 from aiter_prebuilt.inspection import timing
 
-SCHEMA = Path(timing.__file__).parent / "schemas" / "bench.json"
+SCHEMA = Path(aiter_prebuilt.__file__).parent / "schemas" / "bench.json"
 
 
 @pytest.mark.parametrize("kind", [kind.name for kind in DTYPES])

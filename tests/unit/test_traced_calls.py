@@ -29,8 +29,8 @@ from aiter_prebuilt.tracing import (  # noqa: E402
 MODULES = [
     module
     for module in (
-        import_module(f"aiter_prebuilt.{path.stem}")
-        for path in sorted(Path(aiter_prebuilt.__file__).parent.glob("torch_*.py"))
+        import_module(f"aiter_prebuilt.tracing.{path.stem}")
+        for path in sorted(Path(generated.__file__).parent.glob("[!_]*.py"))
     )
     if hasattr(module, "_OPS") and module is not generated
 ]

@@ -10,7 +10,7 @@ from packaging.version import Version
 from unit.test_minisign import Signer
 
 from aiter_prebuilt.bundles import trust
-from aiter_prebuilt.bundles.locate import InstalledBundle
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract.header import HEADER_SIZE
 from aiter_prebuilt.contract.signature import order_of
 from aiter_prebuilt.errors import SignatureError, UnsignedError, WrongKeyError

@@ -15,8 +15,8 @@ from support.verified import IMAGE, operator
 
 from aiter_prebuilt.__main__ import main as command
 from aiter_prebuilt.bundles import integrity
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict
-from aiter_prebuilt.bundles.locate import InstalledBundle
 from aiter_prebuilt.commands import verify as verb
 from aiter_prebuilt.contract.calls import Call, pack
 from aiter_prebuilt.contract.records import Operator

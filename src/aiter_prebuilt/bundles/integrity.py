@@ -12,8 +12,9 @@ from pathlib import Path
 
 from aiter_prebuilt.bundles.elf import read
 from aiter_prebuilt.bundles.files import contents, open_file
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.kernel_image import Image, KernelImage
-from aiter_prebuilt.bundles.locate import InstalledBundle, decompress
+from aiter_prebuilt.bundles.opening import decompress
 from aiter_prebuilt.contract import calls
 from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.elf import ElfError

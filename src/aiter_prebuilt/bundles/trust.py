@@ -35,7 +35,7 @@ from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.bundles.locate import InstalledBundle
+    from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 
 _CHUNK: Final = 1 << 20
 

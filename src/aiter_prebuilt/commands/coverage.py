@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras, locate, opening
 from aiter_prebuilt.commands.output import print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
@@ -116,7 +116,7 @@ def _targets(asked: str | None) -> list[str]:
     if not found:
         raise NoBundleError(
             "coverage of every installed target", "no bundle for one of AMD's is installed",
-            f"run: {locate.nothing_installed()}",
+            f"run: {extras.nothing_installed()}",
         )  # fmt: skip
     return found
 
@@ -193,12 +193,12 @@ def _proved(target: str) -> set[str]:
     left: set[str] = set()
     for bundle in locate.for_target(target, locate.installed(), f"calls of models on {target}"):
         try:
-            read = locate.read_bundle(bundle)
+            read = opening.read_bundle(bundle)
             for name in read.names:
                 for entry in read.operator(name).entries:
                     (proved if was_executed(entry) else left).add(entry.sha256.hex())
         except FormatError as error:
-            raise locate.damaged(bundle, error) from error
+            raise opening.damaged(bundle, error) from error
     return proved - left
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt.bundles import locate, ownership
+from aiter_prebuilt.bundles import extras, locate, opening, ownership
 from aiter_prebuilt.commands import bridge
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
@@ -64,9 +64,9 @@ def examine() -> dict[str, Any]:
     except AiterPrebuiltError as error:
         problems.append(str(error))
     devices, lacking = _devices(drivers, bundles, problems)
-    install = locate.pip_line(*lacking) if lacking else ""
+    install = extras.pip_line(*lacking) if lacking else ""
     if searched and not bundles:
-        problems.append(f"no bundle is installed: {install or locate.nothing_installed()}")
+        problems.append(f"no bundle is installed: {install or extras.nothing_installed()}")
     for row in bundles:
         users = [
             f"{facts['vendor']}:{facts['ordinal']}" for facts in devices if row["file"] in facts["bundles"]
@@ -108,7 +108,7 @@ def _devices(
 ) -> tuple[list[dict[str, Any]], list[str]]:
     """The devices, and the extras of bundles that they lack."""
     devices: list[dict[str, Any]] = []
-    extras: list[str] = []
+    lacks: list[str] = []
     for driver in drivers:
         problems += driver.problems
         variable = _LIBRARY[driver.vendor]
@@ -120,11 +120,11 @@ def _devices(
             # An NVIDIA card in a machine with AMD bundles is not what they were installed for.
             stray = facts.vendor == "nvidia" and any(row["target"].startswith("gfx") for row in bundles)
             if not complete and not stray:
-                extra = locate.extra_of(facts.target)
-                extras += [extra] if extra in locate.EXTRAS and extra not in extras else []
+                extra = extras.extra_of(facts.target)
+                lacks += [extra] if extra in extras.EXTRAS and extra not in lacks else []
                 lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
                 problems.append(
-                    f"{facts} has {lacking}: {locate.to_install(facts.target).removeprefix('run: ')}"
+                    f"{facts} has {lacking}: {extras.to_install(facts.target).removeprefix('run: ')}"
                 )
             why = f"its target is {facts.target}" + (
                 "" if complete else ", and no complete bundle is for that"
@@ -137,7 +137,7 @@ def _devices(
                     "why": why,
                 }
             )
-    return devices, extras
+    return devices, lacks
 
 
 def _why_driver(driver: device.DriverFacts) -> str:
@@ -205,7 +205,7 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
             "ok": True,
         }
         try:
-            opened = locate.open_bundle(bundle)
+            opened = opening.open_bundle(bundle)
             problems += ownership.problems(bundle.path)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
             if opened.version != VERSION:

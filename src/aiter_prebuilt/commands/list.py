@@ -6,7 +6,8 @@ import argparse
 from collections import Counter
 from typing import Any
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.commands.output import not_executed, not_pinned, nothing, passed, print_json, print_table
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.provenance import unpinned
@@ -55,14 +56,14 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _rows(
-    installed: locate.InstalledBundle, options: argparse.Namespace, left: Counter[str]
+    installed: InstalledBundle, options: argparse.Namespace, left: Counter[str]
 ) -> list[dict[str, Any]]:
     """The rows of one bundle; entries that were not executed are added to ``left`` by target."""
     if options.target not in (None, installed.target):
         return []
     rows = []
     try:
-        bundle = locate.read_bundle(installed)
+        bundle = opening.read_bundle(installed)
         trees = list(unpinned(bundle.root.provenance))
         for name in bundle.names:
             if options.operator not in (None, name):
@@ -92,5 +93,5 @@ def _rows(
                     }
                 )
     except FormatError as error:
-        raise locate.damaged(installed, error) from error
+        raise opening.damaged(installed, error) from error
     return rows

@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.bundles.locate import InstalledBundle
+    from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 
 JSON_VERSION: Final = 1
 
@@ -17,7 +17,7 @@ JSON_VERSION: Final = 1
 def nothing(installed: Sequence[InstalledBundle], target: str | None, operator: str | None) -> str:
     """Why there is nothing to show: nothing installed, or nothing of what was asked for."""
     if not installed:
-        return f"nothing is installed here: {locate.nothing_installed()}"
+        return f"nothing is installed here: {extras.nothing_installed()}"
     have = ", ".join(f"{bundle.target} ({bundle.profile})" for bundle in installed)
     if target is not None and all(bundle.target != target for bundle in installed):
         return f"no installed bundle is for {target!r}; installed: {have}"

@@ -12,7 +12,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.bundles import locate, trust
+from aiter_prebuilt.bundles import locate, opening, trust
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
 from aiter_prebuilt.bundles.trust import Seal
@@ -73,7 +74,7 @@ def execute_cases(target: str | None) -> Iterator[Execution]:
 
 def execute(options: argparse.Namespace) -> int:
     """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed, 2 without a device to execute on."""
-    setting = os.environ.get(locate.KEYS)
+    setting = os.environ.get(opening.KEYS)
     keys = trust.keys_from(options.keys or ([] if setting is None else setting.split(os.pathsep)))
     if options.release is not None:
         return _release(options, keys)
@@ -156,11 +157,11 @@ def _print_seals(seals: Sequence[Seal]) -> None:
         print(seal.problem or f"{seal.path}: signed with the key {seal.key} ({seal.comment})")
 
 
-def _left_out(run: Execution, bundles: Sequence[locate.InstalledBundle]) -> bool:
+def _left_out(run: Execution, bundles: Sequence[InstalledBundle]) -> bool:
     """Did no kernel take the call, where a bundle made of a checkout says that it lacks some of the operator's?"""
     if not any(problem.startswith(f"{NoKernelError.__name__}: ") for problem in run.problems):
         return False
-    mine = (locate.read_bundle(bundle).root.provenance for bundle in bundles if bundle.target == run.target)
+    mine = (opening.read_bundle(bundle).root.provenance for bundle in bundles if bundle.target == run.target)
     return any(run.operator in left_out(provenance) for provenance in mine)
 
 
@@ -182,7 +183,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
         if not verdict.ok:
-            extra = locate.InstalledBundle(verdict.path, verdict.target, verdict.profile).extra
+            extra = InstalledBundle(verdict.path, verdict.target, verdict.profile).extra
             print(f"mend it: pip install --force-reinstall 'aiter-prebuilt[{extra}]'")
 
 

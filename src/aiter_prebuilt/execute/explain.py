@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 import aiter_prebuilt
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras, locate
 from aiter_prebuilt.contract.calls import Array, Call
 from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.errors import NoBundleError
@@ -152,7 +152,7 @@ def facts_of(target: str) -> DeviceFacts:
     if not units:
         raise NoBundleError(
             f"explain calls for {target}", "its bundle does not say how many compute units its cards have",
-            f"run: pip install --upgrade 'aiter-prebuilt[{locate.extra_of(target)}]'",
+            f"run: pip install --upgrade 'aiter-prebuilt[{extras.extra_of(target)}]'",
         )  # fmt: skip
     return DeviceFacts(opened[0].vendor, 0, target, target, target, frozenset(), units[0], 0, 0)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.bundles.files import open_file
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract.calls import Call, CallsError, read
 from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.execute.run import Execution, failed, named, run
@@ -35,14 +36,14 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
             yield run(call, facts, path)
 
 
-def _read(serving: Sequence[locate.InstalledBundle]) -> tuple[list[Call], str]:
+def _read(serving: Sequence[InstalledBundle]) -> tuple[list[Call], str]:
     """The golden calls beside some bundles, each once, and what is wrong with the files in words."""
     found: dict[tuple[str, str], Call] = {}
     problems = []
     for bundle in serving:
         try:
             with open_file(bundle.calls) as stream:
-                for call in read(stream, locate.decompress):
+                for call in read(stream, opening.decompress):
                     found.setdefault((call.operator, call.label), call)
         except FileNotFoundError:
             problems.append(f"{bundle.calls} is not there")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import TypeAlias
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.contract.dtype import BY_NUMBER
 from aiter_prebuilt.contract.receipt import recipe_digests
 
@@ -33,7 +33,7 @@ def read(operator: str) -> Mapping[_Key, str]:
     """
     found: dict[_Key, str] = {}
     for installed in locate.installed():
-        bundle = locate.read_bundle(installed)
+        bundle = opening.read_bundle(installed)
         if operator not in bundle.names:
             continue
         block = bundle.operator(operator)

@@ -14,7 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
@@ -65,7 +66,7 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
     block, usual = find_operator(name, serving)
     tensors, attributes, call = describe(block, settings)
-    bundles = tuple(locate.open_bundle(bundle) for bundle in serving)
+    bundles = tuple(opening.open_bundle(bundle) for bundle in serving)
     units = cus or usual
     mine = dispatch.tuned_tables(name, target, units, bundles)
     decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes), mine)
@@ -78,7 +79,7 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
 
 
-def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple[Operator, int]:
+def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operator, int]:
     """The operator's index records in the first bundle that has it, and the usual compute units of its target.
 
     Raises:
@@ -86,13 +87,13 @@ def find_operator(name: str, serving: Sequence[locate.InstalledBundle]) -> tuple
     """
     names: set[str] = set()
     for installed in serving:
-        bundle = locate.read_bundle(installed)
+        bundle = opening.read_bundle(installed)
         names.update(bundle.names)
         if name in bundle.names:
             try:
                 return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
             except FormatError as error:
-                raise locate.damaged(installed, error) from error
+                raise opening.damaged(installed, error) from error
     if serving:
         missing = dispatch.absent(
             f"explain {name}", name, serving[0].target, {each.profile for each in serving}

@@ -10,7 +10,8 @@ from functools import cache, lru_cache, partial
 from os import environ
 from typing import TYPE_CHECKING, Any, cast
 
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import extras, locate, opening
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.devices import device, native
 from aiter_prebuilt.errors import CHECK, NoOperatorError
 from aiter_prebuilt.forks import importing
@@ -112,12 +113,12 @@ def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoO
         return NoOperatorError(
             asked,
             f"its kernels are in the bundle {target} ({served[target]}), which is not installed{because}",
-            f"run: {locate.pip_line(locate.extra_of(target, served[target]))}",
+            f"run: {extras.pip_line(extras.extra_of(target, served[target]))}",
         )
     return NoOperatorError(
         asked,
         f"the installed bundles of {target} have it not",
-        f"run: {locate.pip_line(locate.extra_of(target, served[target]), upgrade=True)}",
+        f"run: {extras.pip_line(extras.extra_of(target, served[target]), upgrade=True)}",
     )
 
 
@@ -149,6 +150,6 @@ def bundles_of(target: str, what: str) -> tuple[Bundle, ...]:
 
 
 @lru_cache(maxsize=16)
-def _opened(serving: tuple[locate.InstalledBundle, ...]) -> tuple[Bundle, ...]:
+def _opened(serving: tuple[InstalledBundle, ...]) -> tuple[Bundle, ...]:
     """Opened once for all devices of a target: eight cards of one kind share one mapping and one checked index."""
-    return tuple(locate.open_bundle(bundle) for bundle in serving)
+    return tuple(opening.open_bundle(bundle) for bundle in serving)

@@ -1,0 +1,103 @@
+"""Open an installed bundle: check its bytes, its name, and with ``AITER_PREBUILT_KEYS`` set who signed it."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+from aiter_prebuilt.bundles.extras import pip_line
+from aiter_prebuilt.bundles.files import contents
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
+from aiter_prebuilt.devices import native
+from aiter_prebuilt.errors import BundleDamagedError, BundleTargetError, BundleVersionError
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import Bundle
+    from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
+
+#: Set: only signed bundles are opened (``trust.py``).
+KEYS: Final = "AITER_PREBUILT_KEYS"
+
+
+def read_bundle(bundle: InstalledBundle) -> FormatBundle:
+    """Read a bundle's index with the Python reader, for listing and explaining. Operator blocks need the native extension
+    to be decoded, when they are asked for.
+
+    Raises:
+        BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
+        KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
+    """
+    # Not needed for a launch, and hashlib's OpenSSL alone is 4 MB of memory and 10 ms.
+    from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
+    from aiter_prebuilt.contract.bundle import FormatError
+    from aiter_prebuilt.contract.header import HEADER_SIZE
+
+    try:
+        data = contents(bundle.path)
+        if KEYS in os.environ:
+            _check_signer(bundle, data[:HEADER_SIZE])
+        read = FormatBundle(data, decompress)
+    except (OSError, FormatError) as error:
+        raise damaged(bundle, error) from error
+    _check_name(bundle, read.root.target, read.root.profile)
+    return read
+
+
+def decompress(frame: bytes, raw_size: int, dictionary: bytes | None) -> bytes:
+    """The decoder of the Python reader: the extension's zstd."""
+    decoded: bytes = native.module().zstd_decompress(frame, raw_size, dictionary)
+    return decoded
+
+
+def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError | BundleVersionError:
+    """The error for a bundle that does not read, with the command that mends it."""
+    from aiter_prebuilt.contract.header import VersionError
+
+    if isinstance(error, VersionError):
+        return BundleVersionError(f"read {bundle.path}", str(error), _match(bundle))
+    return BundleDamagedError(f"read {bundle.path}", str(error), _mend(bundle))
+
+
+def _mend(bundle: InstalledBundle) -> str:
+    return f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
+
+
+def _match(bundle: InstalledBundle) -> str:
+    return f"run: {pip_line(bundle.extra, upgrade=True)}, which installs a runtime and a bundle that match"
+
+
+def open_bundle(bundle: InstalledBundle) -> Bundle:
+    """Open the file and check its header and root, and with ``AITER_PREBUILT_KEYS`` set who signed it.
+
+    Raises:
+        BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
+        KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
+        BundleTargetError: its content is for another target or profile than its name says.
+    """
+    try:
+        opened: Bundle = native.module().Bundle(bundle.path)
+    except BundleDamagedError as error:
+        # The native reader sees a file; which wheel owns it is known here.
+        raise BundleDamagedError(error.asked, error.found, _mend(bundle)) from error
+    except BundleVersionError as error:
+        raise BundleVersionError(error.asked, error.found, _match(bundle)) from error
+    if KEYS in os.environ:
+        # What the reader itself read: the file may be another by now.
+        _check_signer(bundle, opened.header)
+    _check_name(bundle, opened.target, opened.profile)
+    return opened
+
+
+def _check_signer(bundle: InstalledBundle, header: bytes) -> None:
+    from aiter_prebuilt.bundles import trust  # hashlib is for those who ask
+
+    trust.check_header(bundle.path, header, trust.keys_from(os.environ[KEYS].split(os.pathsep)))
+
+
+def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:
+    if (target, profile) != (bundle.target, bundle.profile):
+        raise BundleTargetError(
+            f"open {bundle.path}",
+            f"its content is for {target} ({profile}), its name says {bundle.target} ({bundle.profile})",
+            _mend(bundle),
+        )
