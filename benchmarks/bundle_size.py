@@ -31,7 +31,8 @@ from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.records import ENCODINGS, NONE32
 from aiter_prebuilt.devices import native
 from build_tools.objects.unpack import decompress
-from build_tools.pipeline import Settings, build
+from build_tools.pipeline.build import build
+from build_tools.pipeline.settings import Settings
 
 SCRATCH: Final = ROOT / "build" / "bench" / "size"
 FAMILY: Final = "quant"

@@ -32,7 +32,7 @@ from build_tools.farm.address import Address
 from build_tools.farm.lead import Farm
 from build_tools.files.cores import cores
 from build_tools.manifest.parse import load
-from build_tools.pipeline import chosen
+from build_tools.pipeline.planning import chosen
 from build_tools.plan.plan import make_plan
 from build_tools.records import CompileJob
 from build_tools.tools.toolchain import Toolchain, find

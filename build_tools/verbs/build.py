@@ -75,8 +75,10 @@ def build(
     sign: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
-    from build_tools.pipeline import Settings, report, unchanged
-    from build_tools.pipeline import build as run_build
+    from build_tools.pipeline.build import build as run_build
+    from build_tools.pipeline.build import unchanged
+    from build_tools.pipeline.report import report
+    from build_tools.pipeline.settings import Settings
 
     own = options.own_tree(root)
     if bundles == options.BUNDLES and (operators or own):

@@ -21,7 +21,7 @@ def plan(
     profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, ck: str, shard: str | None
 ) -> None:
     """Print the exact list of jobs."""
-    from build_tools import stamp
+    from build_tools.pipeline import stamp
     from build_tools.tools import pins
 
     asked = stamp.asked_of(ck, profiles, targets, shard=shard or "")
@@ -45,7 +45,8 @@ def _made(profiles: tuple[str, ...], targets: tuple[str, ...], ck: str, shard: s
     """What is printed, planned anew."""
     from build_tools.compile.shards import shard_of
     from build_tools.manifest.parse import load
-    from build_tools.pipeline import Settings, plan_of
+    from build_tools.pipeline.planning import plan_of
+    from build_tools.pipeline.settings import Settings
 
     settings = Settings(
         options.ROOT, options.ROOT / "build" / "store", options.BUNDLES, profiles=profiles, targets=targets, ck=ck

@@ -35,12 +35,12 @@ REDUCED_BUILD = """
 import sys
 from dataclasses import replace
 from pathlib import Path
-from build_tools import pipeline
+from build_tools.pipeline import build, planning, settings
 from build_tools.pack import wheel
 from build_tools.records import Plan, PlannedOperator
 
 root, target = Path.cwd(), sys.argv[1]
-complete = pipeline.make_plan
+complete = planning.make_plan
 
 def first_recipe(planned):
     recipe = planned.operator.recipes[0]
@@ -59,9 +59,9 @@ def reduced(*words, **options):
     needed = {job for bundle in bundles for planned in bundle.operators for job in planned.jobs}
     return Plan(tuple(job for job in plan.jobs if job.id in needed), tuple(bundles))
 
-pipeline.make_plan = reduced
-settings = pipeline.Settings(root, root / 'build/store', root / 'build/bundles', targets=(target,))
-outcome = pipeline.build(settings)
+planning.make_plan = reduced
+settings = settings.Settings(root, root / 'build/store', root / 'build/bundles', targets=(target,))
+outcome = build.build(settings)
 assert not any(result.cached for result in outcome.results)
 print(' '.join(sorted({result.job.backend for result in outcome.results})))
 wheel.write_wheels(root, settings.bundles, root / 'dist', runtime=False, unproved=('all',))

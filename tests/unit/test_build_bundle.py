@@ -16,7 +16,6 @@ from support.bundles import small_operator
 from aiter_prebuilt.contract.bundle import Bundle
 from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
 from aiter_prebuilt.contract.records import Operator
-from build_tools import pipeline
 from build_tools.errors import AuditError, BundleBuildError
 from build_tools.judge import audit
 from build_tools.judge.receipts import Receipt
@@ -27,6 +26,8 @@ from build_tools.pack import bundle
 from build_tools.pack.bundle import BuiltBundle, build_bundle
 from build_tools.pack.compress import compress
 from build_tools.pack.writer import Packed
+from build_tools.pipeline import bundling
+from build_tools.pipeline.settings import Settings
 from build_tools.records import (
     AuditReport,
     CompileJob,
@@ -173,14 +174,14 @@ def test_the_audit_stops_the_build_and_names_each_code_object(
         return replace(AUDITS[name], problems=("it is too large",) if name in broken else ())
 
     monkeypatch.setattr(audit, "judge", judge)
-    settings = pipeline.Settings(tmp_path, tmp_path / "store", tmp_path)
+    settings = Settings(tmp_path, tmp_path / "store", tmp_path)
     old = tmp_path / "gfx942-ck-free.apb"
     old.write_bytes(b"of an earlier build")
     made, manifest = tuple(results(tmp_path).values()), load(ROOT / "manifests")
     tools: Any = Tools()
 
     def run() -> BuiltBundle:
-        return pipeline._bundle(planned(), made, manifest, tools, settings, {}, {}, {}, "")
+        return bundling._bundle(planned(), made, manifest, tools, settings, {}, {}, {}, "")
 
     if not broken:
         assert run().path.read_bytes() == old.read_bytes() != b"of an earlier build"

@@ -325,7 +325,7 @@ def test_an_object_of_many_jobs_is_compiled_once_and_known_the_next_time(
 
 def test_a_build_without_a_farm_imports_nothing_of_one() -> None:
     """Neither what a farm needs nor what only a release does, however long a command line may be."""
-    code = "import sys; import build_tools.__main__, build_tools.pipeline; print(*sys.modules)"
+    code = "import sys; import build_tools.__main__, build_tools.pipeline.build; print(*sys.modules)"
     outcome = run.run(
         [sys.executable, "-c", code], env={"PYTHONPATH": os.pathsep.join((str(ROOT), str(ROOT / "src")))}
     )

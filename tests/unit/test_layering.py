@@ -138,8 +138,8 @@ def test_no_backend_imports_another() -> None:
             )
 
 
-#: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; ``pipeline.py``,
-#: ``stamp.py`` and the verbs call the stages and may import any. A stage is listed after those that it imports.
+#: Folder of build_tools -> folders that it may import. All of them may import the records and the errors; the pipeline and
+#: the verbs call the stages and may import any. A stage is listed after those that it imports.
 STAGES: dict[str, set[str]] = {
     "files": set(),
     "manifest": {"files"},
@@ -162,7 +162,7 @@ STAGES: dict[str, set[str]] = {
     "seed": {"files", "tools", "compile", "report", "shapes", "pack"},
 }
 COMMON = {"records", "errors"}
-CALLERS = {"pipeline", "stamp", "verbs", "__main__"}
+CALLERS = {"pipeline", "verbs", "__main__"}
 
 
 def _room(name: str) -> str:

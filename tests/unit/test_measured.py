@@ -17,7 +17,7 @@ from build_tools.__main__ import cli
 from build_tools.compile.inputs import inputs_of
 from build_tools.errors import ManifestError
 from build_tools.manifest.parse import load
-from build_tools.pipeline import _sources
+from build_tools.pipeline.bundling import sources_of
 from build_tools.plan.measured import kind_of
 from build_tools.plan.plan import make_plan
 from build_tools.records import MeasuredTable, Plan
@@ -261,7 +261,7 @@ def test_tuned_rows_change_no_recipe(root: Path) -> None:
 
 def test_the_table_is_a_source_of_the_bundle(root: Path) -> None:
     made = plan(root)
-    found = _sources(made.bundles[0], made, root)
+    found = sources_of(made.bundles[0], made, root)
     assert re.fullmatch("[0-9a-f]{64}", found["thing:configs/tuned.csv"])
 
 

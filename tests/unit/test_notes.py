@@ -12,7 +12,6 @@ import pytest
 from support.installed import write_bundle
 
 from aiter_prebuilt.contract.code_graph import CodeGraph
-from build_tools import pipeline
 from build_tools.cases import golden
 from build_tools.errors import WheelError
 from build_tools.judge import receipts
@@ -21,6 +20,7 @@ from build_tools.manifest.model import Profile
 from build_tools.pack import notes
 from build_tools.pack.bundle import BuiltBundle
 from build_tools.pack.wheel import write_wheels
+from build_tools.pipeline import bundling, planning
 from build_tools.records import PlannedBundle, TargetFacts
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -108,7 +108,7 @@ def test_golden_calls_are_written_once(monkeypatch: pytest.MonkeyPatch, tmp_path
     for deed, count in deeds:
         if made:
             deed()
-        pipeline._golden_calls(planned, bundle, golden.Golden(None, tmp_path, frozenset()))  # type: ignore[arg-type]
+        bundling._golden_calls(planned, bundle, golden.Golden(None, tmp_path, frozenset()))  # type: ignore[arg-type]
         assert len(made) == count and path.read_bytes() == b"%d" % count
     assert notes.read(bundle.path)["key"] == "k"
 
@@ -163,17 +163,17 @@ def test_an_unchanged_bundle_gets_the_sources_of_the_last_build(root: Path, bund
     )
     rest = {name: getattr(built, name) for name in BuiltBundle.__slots__ if name != "path"}
     notes.write(path, {"key": "k", "sources": {}, **rest})
-    assert pipeline._unchanged(path, "other", {"one.hip": "x"}) is None
-    assert pipeline._unchanged(path, "k", {"one.hip": "x"}) == built
+    assert bundling._unchanged(path, "other", {"one.hip": "x"}) is None
+    assert bundling._unchanged(path, "k", {"one.hip": "x"}) == built
     assert notes.read(path)["sources"] == {"one.hip": "x"}
 
 
 def test_keys_cover_the_code_that_plans_and_bundles() -> None:
     """Derived from imports: a new file of theirs counts without a list that somebody keeps."""
     graph = CodeGraph({"build_tools": ROOT / "build_tools", "aiter_prebuilt": ROOT / "src/aiter_prebuilt"})
-    planner = {module.rpartition(".")[2] for module, _ in graph.reached([pipeline.PLANNER])}
+    planner = {module.rpartition(".")[2] for module, _ in graph.reached([planning.PLANNER])}
     assert {"assumptions", "expression", "grammar", "plan", "recipe", "rules", "real"} <= planner
-    maker = {module.rpartition(".")[2] for module, _ in graph.reached([pipeline.MAKER])}
+    maker = {module.rpartition(".")[2] for module, _ in graph.reached([bundling.MAKER])}
     assert {
         "audit",
         "bundle",
@@ -197,13 +197,13 @@ def test_a_bundle_is_made_again_when_anything_that_makes_it_changes() -> None:
     receipt = Receipt("00", "f", "a.b", "", "gfx942", "d", "", frozenset(), "r", "c", 1, 0.5, {})
     maker = ("build_tools.files.filehash", "sha256_file")
     nothing = receipts.proofs_of({})
-    keys = {pipeline.bundle_key(planned, [], {}, profile, nothing, maker)}
-    assert keys == {pipeline.bundle_key(planned, [], {}, profile, nothing, maker)}
+    keys = {bundling.bundle_key(planned, [], {}, profile, nothing, maker)}
+    assert keys == {bundling.bundle_key(planned, [], {}, profile, nothing, maker)}
     for changed in ({"suffix": "-x"}, {"forbidden_symbols": ["ck"]}):
-        keys.add(pipeline.bundle_key(planned, [], {}, profile.model_copy(update=changed), nothing, maker))
-    keys.add(pipeline.bundle_key(planned, [], {"zig": "2"}, profile, nothing, maker))
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, receipts.proofs_of({"00": receipt}), maker))
-    keys.add(pipeline.bundle_key(planned, [], {}, profile, nothing, pipeline.MAKER))
+        keys.add(bundling.bundle_key(planned, [], {}, profile.model_copy(update=changed), nothing, maker))
+    keys.add(bundling.bundle_key(planned, [], {"zig": "2"}, profile, nothing, maker))
+    keys.add(bundling.bundle_key(planned, [], {}, profile, receipts.proofs_of({"00": receipt}), maker))
+    keys.add(bundling.bundle_key(planned, [], {}, profile, nothing, bundling.MAKER))
     assert len(keys) == 6
 
 

@@ -10,10 +10,10 @@ import pytest
 from support import planned
 
 from aiter_prebuilt.contract.records import TunedRow
-from build_tools import pipeline
 from build_tools.errors import CodeObjectError
 from build_tools.judge import audit
 from build_tools.objects import codeobject
+from build_tools.pipeline import planning
 from build_tools.plan.plan import make_plan
 from build_tools.plan.reduced import without
 from build_tools.records import AuditReport, CompileJob, CompileResult, LeftOut, Plan
@@ -109,8 +109,8 @@ def fitted(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Calla
 
         monkeypatch.setattr(audit, "judge", judge)
         monkeypatch.setattr(codeobject, "read", lambda _: None)
-        monkeypatch.setattr(pipeline, "tree_of", lambda *_: type("Tree", (), {"pinned": pinned}))
-        return pipeline._fitting(plan, results, manifest, tmp_path, {})
+        monkeypatch.setattr(planning, "tree_of", lambda *_: type("Tree", (), {"pinned": pinned}))
+        return planning.fitting(plan, results, manifest, tmp_path, {})
 
     return fit
 
@@ -160,7 +160,7 @@ def test_what_fails_in_a_source_of_ours_is_nobody_elses(
     plan: Plan, fitted: Callable[..., Plan], tmp_path: Path
 ) -> None:
     ours = broken(plan.jobs[0], "error: x", "k.hip")
-    assert not pipeline._of_checkout(ours, tmp_path) and fitted([ours], {}) is plan
+    assert not planning.of_checkout(ours, tmp_path) and fitted([ours], {}) is plan
 
 
 def test_an_object_that_cannot_be_read_is_left_out(
@@ -171,7 +171,7 @@ def test_an_object_that_cannot_be_read_is_left_out(
 
     def fit(*_: object) -> Plan:
         monkeypatch.setattr(codeobject, "read", read)
-        return pipeline._fitting(plan, [made(plan.jobs[0], tmp_path)], planned.manifest(), tmp_path, {})
+        return planning.fitting(plan, [made(plan.jobs[0], tmp_path)], planned.manifest(), tmp_path, {})
 
     fitted([], {})
     assert [each.reason for each in fit().left_out] == ["it is no ELF file"]

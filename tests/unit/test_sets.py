@@ -10,11 +10,11 @@ import pytest
 from support import planned
 from support.planned import inputs_of
 
-from build_tools import stamp
 from build_tools.errors import ManifestError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import CURATED, SAMPLE, TUNED
 from build_tools.manifest.parse import load
+from build_tools.pipeline import stamp
 from build_tools.plan.plan import make_plan
 from build_tools.plan.sets import SETS
 from build_tools.prove.prove import _Book

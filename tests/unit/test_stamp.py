@@ -13,10 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from build_tools import pipeline, stamp
 from build_tools.__main__ import cli
 from build_tools.compile.inputs import inputs_of
 from build_tools.manifest.parse import load
+from build_tools.pipeline import build, stamp
+from build_tools.pipeline.settings import Settings
 from build_tools.plan.plan import make_plan
 from build_tools.records import LeftOut, in_tree
 from build_tools.verbs import options
@@ -165,9 +166,9 @@ def test_every_file_that_a_job_reads_is_looked_at() -> None:
 
 def test_a_build_is_known_by_what_it_was_asked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bundles = root / "build/bundles"
-    monkeypatch.setattr(pipeline, "find", lambda kind, where: Tools())
+    monkeypatch.setattr(build, "find", lambda kind, where: Tools())
     (root / "store").mkdir()
-    settings = pipeline.Settings(root, root / "store", bundles)
+    settings = Settings(root, root / "store", bundles)
     choices = [
         settings,
         replace(settings, ck="sample"),
@@ -179,32 +180,32 @@ def test_a_build_is_known_by_what_it_was_asked_for(root: Path, monkeypatch: pyte
     ]
     told = json.loads((root / "build/report.json").read_text())
 
-    def noted(choice: pipeline.Settings) -> None:
+    def noted(choice: Settings) -> None:
         made: Any = Tools()
-        words = pipeline.asked(choice)
+        words = build.asked(choice)
         stamp.write(choice.bundles, words, stamp.state(root, made, words), ["t.apb"])
 
     for choice in choices:
-        assert pipeline.unchanged(choice) is None
+        assert build.unchanged(choice) is None
         noted(choice)
-        assert pipeline.unchanged(choice) == told
-    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942"))) == told
-    assert pipeline.unchanged(replace(choices[4], targets=("gfx950", "gfx942", "gfx950"))) == told
+        assert build.unchanged(choice) == told
+    assert build.unchanged(replace(choices[4], targets=("gfx950", "gfx942"))) == told
+    assert build.unchanged(replace(choices[4], targets=("gfx950", "gfx942", "gfx950"))) == told
     gone = replace(choices[4], store=root / "none")
-    assert pipeline.unchanged(gone) is None, "a store was taken away"
+    assert build.unchanged(gone) is None, "a store was taken away"
     (bundles / "t.apb").write_text("touched")
-    assert pipeline.unchanged(choices[4]) is None
+    assert build.unchanged(choices[4]) is None
 
 
 def test_a_shard_is_never_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It leaves no bundle by which one could tell."""
-    monkeypatch.setattr(pipeline, "find", lambda kind, where: Tools())
+    monkeypatch.setattr(build, "find", lambda kind, where: Tools())
     (root / "store").mkdir()
-    part = pipeline.Settings(root, root / "store", root / "build/bundles", shard="1/2")
+    part = Settings(root, root / "store", root / "build/bundles", shard="1/2")
     made: Any = Tools()
-    words = pipeline.asked(part)
+    words = build.asked(part)
     stamp.write(part.bundles, words, stamp.state(root, made, words), ["t.apb"])
-    assert pipeline.unchanged(part) is None
+    assert build.unchanged(part) is None
 
 
 def printed(*words: str) -> str:
@@ -265,7 +266,7 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
         "absent": [{"operator": "op", "target": "gfx942"}],
         "seconds": 1.0,
     }
-    monkeypatch.setattr(pipeline, "unchanged", lambda settings: told)
+    monkeypatch.setattr(build, "unchanged", lambda settings: told)
     found = CliRunner().invoke(cli, ["build"], catch_exceptions=False)
     assert "1 jobs: nothing has changed since the last build" in found.output
     assert "Composable Kernel: the sample set of instances; --ck tuned compiles all" in found.output

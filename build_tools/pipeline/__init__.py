@@ -1,0 +1,1 @@
+"""The whole build in one call: plan -> compile -> audit -> bundle."""

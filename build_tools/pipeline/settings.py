@@ -1,0 +1,55 @@
+"""What a build is asked for, and what it made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from build_tools.compile.compile import Elsewhere
+from build_tools.compile.store import Results, Store
+from build_tools.manifest.model import CURATED
+from build_tools.pack.bundle import BuiltBundle
+from build_tools.records import (
+    AuditReport,
+    CompileResult,
+    Plan,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
+    and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``). ``stored_only``: compiles nothing.
+    ``elsewhere`` compiles in the place of this process; ``behind`` is what the store is put before; ``again``: what of it is
+    compiled again.
+    """
+
+    root: Path
+    store: Path
+    bundles: Path
+    toolchain: str = "hermetic"
+    profiles: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    workers: int = 0
+    shard: str = ""
+    operators: tuple[str, ...] = ()
+    ck: str = CURATED
+    stored_only: bool = False
+    elsewhere: Elsewhere | None = None
+    behind: Callable[[Store], Results] | None = None
+    again: Callable[..., Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a build made, and what it found. ``audits`` holds only what was judged in this run."""
+
+    plan: Plan
+    results: tuple[CompileResult, ...]
+    audits: Mapping[str, AuditReport]
+    bundles: tuple[BuiltBundle, ...]
+    seconds: float
+    ck: str = CURATED
+    rechecked: Mapping[str, Any] | None = None
