@@ -8,11 +8,9 @@ from typing import Final
 import click
 
 from build_tools.errors import BuildToolsError
-from build_tools.verbs.adopted import adopted
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
-from build_tools.verbs.coverage import coverage
 from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
 from build_tools.verbs.farm import farm
@@ -21,21 +19,18 @@ from build_tools.verbs.generate import generate
 from build_tools.verbs.lint import lint
 from build_tools.verbs.matrix import matrix
 from build_tools.verbs.mirror import mirror
-from build_tools.verbs.modules import modules
 from build_tools.verbs.new_operator import new_operator
 from build_tools.verbs.new_tree import new_tree
 from build_tools.verbs.plan import plan
 from build_tools.verbs.prove import prove
 from build_tools.verbs.receipts import receipts
 from build_tools.verbs.release import release
+from build_tools.verbs.report import report
 from build_tools.verbs.same_runtime import same_runtime
-from build_tools.verbs.shapes import shapes
 from build_tools.verbs.site import site
-from build_tools.verbs.status import status
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune import tune
 from build_tools.verbs.tune_request import tune_request
-from build_tools.verbs.tuned import tuned
 from build_tools.verbs.wheels import wheels
 
 #: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
@@ -59,11 +54,7 @@ for verb in (
     build,
     farm,
     audit,
-    coverage,
-    adopted,
-    modules,
-    shapes,
-    status,
+    report,
     cases,
     wheels,
     same_runtime,
@@ -75,7 +66,6 @@ for verb in (
     receipts,
     tune,
     tune_request,
-    tuned,
     fetch,
     matrix,
     site,

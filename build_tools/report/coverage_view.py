@@ -23,7 +23,7 @@ def render(coverage: Coverage, console: Console) -> None:
         console.print(_table(category, coverage), "")
     if coverage.built:
         console.print(
-            f"{coverage.unproved()} entries have no receipt: python -m build_tools status names their kernels"
+            f"{coverage.unproved()} entries have no receipt: python -m build_tools report status names their kernels"
         )
     gaps = coverage.gaps()
     covered = len(coverage.rows) - len(gaps)

@@ -7,9 +7,10 @@ from typing import Any
 
 import click
 
-from build_tools.verbs import coverage, modules, options, receipts, shapes, status
+from build_tools.verbs import options, receipts
 from build_tools.verbs.output import JSON_VERSION
 from build_tools.verbs.release import record_of
+from build_tools.verbs.reports import coverage, modules, shapes, status
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 

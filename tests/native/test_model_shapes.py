@@ -1,4 +1,4 @@
-"""What ``python -m build_tools shapes`` says of a model's call is what a live call of the public function launches."""
+"""What ``python -m build_tools report shapes`` says of a model's call is what a live call of the public function launches."""
 
 from __future__ import annotations
 

@@ -117,11 +117,13 @@ def test_the_verb_counts_and_names(root: Path, monkeypatch: pytest.MonkeyPatch) 
         f'edition = 1\n[[left_out]]\nfiles = ["{C}", "{TOP}"]\nreason = "no caller"\n'
     )
     planned(root)
-    told = CliRunner().invoke(cli, ["adopted"], catch_exceptions=False)
+    told = CliRunner().invoke(cli, ["report", "adopted"], catch_exceptions=False)
     assert told.exit_code == 0
     assert "gfx942 gemm: 1 left out: no caller" in told.output
     assert f"{D}: left out, and hsa/left_out.toml does not say why" in told.output
-    table = json.loads(CliRunner().invoke(cli, ["adopted", "--json"], catch_exceptions=False).output)
+    table = json.loads(
+        CliRunner().invoke(cli, ["report", "adopted", "--json"], catch_exceptions=False).output
+    )
     assert table["version"] == 1 and table["missing"] == []
     assert [(each["family"], each["objects"], each["launchable"]) for each in table["families"]] == [
         ("(top)", 1, 0), ("gemm", 3, 2), ("gemm", 1, 0),

@@ -134,7 +134,7 @@ def test_what_is_shown_of_bundles() -> None:
         "quant fused",
         "operator   asm hip ck triton flydsl status",
         "later          1+1                  proved",
-        "3 entries have no receipt: python -m build_tools status names their kernels",
+        "3 entries have no receipt: python -m build_tools report status names their kernels",
         "2 of 5 operators are covered; gaps:",
     ]
     assert lines[-3:] == [

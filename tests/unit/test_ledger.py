@@ -21,7 +21,7 @@ from build_tools.pack import writer
 from build_tools.report.coverage import compute as covered
 from build_tools.report.ledger import Ledger, compute
 from build_tools.report.ledger_view import render
-from build_tools.verbs.status import status
+from build_tools.verbs.reports.status import status
 
 ROOT = Path(__file__).resolve().parents[2]
 

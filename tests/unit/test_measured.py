@@ -353,11 +353,11 @@ def test_the_verb_lists_rows_and_reasons(root: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("build_tools.report.measured.FOLDERS", ("thing:configs",))
     monkeypatch.setattr(options, "ROOT", root)
     plan(root)
-    said = CliRunner().invoke(cli, ["tuned", "--json"])
+    said = CliRunner().invoke(cli, ["report", "tuned", "--json"])
     assert said.exit_code == 0, said.output
     found = json.loads(said.output)
     assert found["version"] == 1 and [row["table"] for row in found["tables"]][1] == "thing:configs/tuned.csv"
-    said = CliRunner().invoke(cli, ["tuned"])
+    said = CliRunner().invoke(cli, ["report", "tuned"])
     assert (
         "thing:configs/tuned.csv:5: gemm on gfx942: no kernel here has this name (80 compute units"
         in said.output
@@ -398,11 +398,11 @@ def test_a_row_whose_kernel_takes_none_of_its_calls_is_told_from_one_that_can_ch
         "no kernel here has this name": 1, "refused by 'R >= M and R * N < 131072'": 1,
         "refused by 'tileM == 64 or M < 65'": 1,
     }  # fmt: skip
-    said = CliRunner().invoke(cli, ["tuned", "--json"])
+    said = CliRunner().invoke(cli, ["report", "tuned", "--json"])
     told = json.loads(said.output)["tables"][1]["uses"][0]
     assert (told["taken"], told["chooses"], told["reasons"]) == (4, 2, use.reasons)
     assert [row["line"] for row in told["refused"]] == [9, 11]
-    text = CliRunner().invoke(cli, ["tuned"]).output
+    text = CliRunner().invoke(cli, ["report", "tuned"]).output
     assert "tuned.csv:9: gemm on gfx942: refused by 'tileM == 64 or M < 65' (80 compute units" in text
 
 

@@ -261,7 +261,7 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path, text: str, words: str
 
 def test_the_verb_reads_a_checkout(tmp_path: Path) -> None:
     checkout = str(upstream.checkout(tmp_path / "aiter"))
-    asked = ["modules", "--aiter", checkout, "--bundles", str(tmp_path)]
+    asked = ["report", "modules", "--aiter", checkout, "--bundles", str(tmp_path)]
     told = CliRunner().invoke(cli, asked, catch_exceptions=False)
     assert told.exit_code == 0 and "AITER unpinned (AITER_DIR): 10 modules" in told.output
     document = json.loads(

@@ -26,7 +26,7 @@ from build_tools.shapes.ask import Filter
 from build_tools.shapes.forms import Form, FormError, Literal, Size, Tensor, Type, bind, names, parse
 from build_tools.shapes.models import ClientCall, Model, Models, Phase, Sizes
 from build_tools.verbs import options
-from build_tools.verbs import shapes as verb
+from build_tools.verbs.reports import shapes as verb
 
 ROOT = Path(__file__).resolve().parents[2]
 MANIFEST = load(ROOT / "manifests")
@@ -268,7 +268,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
     monkeypatch.setattr(verb, "_explain", lambda files: explain)
     for target in ("gfx942", "gfx950"):
         (tmp_path / f"{target}-ck-free.apb").touch()
-    return ["shapes", "--bundles", str(tmp_path)]
+    return ["report", "shapes", "--bundles", str(tmp_path)]
 
 
 def test_the_verb_prints_json_and_is_strict_when_asked(asked: list[str]) -> None:

@@ -74,7 +74,7 @@ def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:
 )  # fmt: skip
 def test_the_gridwise_instances_are_all_that_aiter_measured(manifest: Manifest, name: str) -> None:
     """Each name of AITER's table whose pipeline is v1 or v3 is that of a row here; no two rows are one instance. Tables of one
-    model (``model_configs``) name others, which have no row here: ``python -m build_tools tuned`` lists them.
+    model (``model_configs``) name others, which have no row here: ``python -m build_tools report tuned`` lists them.
     """
     operator = next(
         each for family in manifest.families.values() for each in family.operators if each.name == name

@@ -133,7 +133,7 @@ def test_without_the_tree_the_rest_is_told(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
     told = CliRunner().invoke(
-        cli, ["coverage", "--json", "--bundles", str(tmp_path / "none")], catch_exceptions=False
+        cli, ["report", "coverage", "--json", "--bundles", str(tmp_path / "none")], catch_exceptions=False
     )
     assert told.exit_code == 0 and "without AITER's tree: " in told.stderr
     assert json.loads(told.stdout)["upstream"] is None
