@@ -137,19 +137,19 @@ def _golden_calls(bundle: Path) -> bytes | None:
     return data
 
 
-def write_data_wheel(bundle: Path, output: Path, root: Path) -> Path:
-    """Write the data wheel of one bundle into ``output``; the same arguments give the same bytes.
+def pack(payload: Payload, note: Mapping[str, Any], output: Path, root: Path, pinned: Pins) -> Path:
+    """Write the wheel of one bundle into ``output``; the same arguments give the same bytes.
 
-    The licence is read below ``root``, the repository; the bill of materials lists the sources that the bundle's note names.
+    Args:
+        payload: the bundle, checked.
+        note: what the build wrote beside it; its sources stand in the bill of materials.
+        output: the folder of wheels.
+        root: the repository, which has the licence.
+        pinned: the pinned source trees.
 
     Raises:
-        WheelError: see :func:`read_payload`; or the wheel is larger than an index takes.
-        ManifestError: the pins cannot be read.
+        WheelError: the wheel is larger than an index takes.
     """
-    return _pack(read_payload(bundle), notes.read(bundle), output, root, pins.load(root))
-
-
-def _pack(payload: Payload, note: Mapping[str, Any], output: Path, root: Path, pinned: Pins) -> Path:
     bill = sbom.Bill(
         payload.distribution,
         payload.version,
@@ -222,7 +222,7 @@ def write_wheels(
         refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
         staged = [
-            _pack(payload, notes.read(path), Path(folder), root, pinned)
+            pack(payload, notes.read(path), Path(folder), root, pinned)
             for path, payload in zip(found, payloads, strict=True)
         ]
         if runtime:

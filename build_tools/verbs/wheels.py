@@ -38,15 +38,11 @@ from build_tools.verbs import options
     metavar="PLACE",
     help="Fill FlyDSL's cache for the checkout that AITER_DIR names, with this FlyDSL (as for --triton), which fits it.",
 )
-@click.option(
-    "--variant-experiment", "variants", is_flag=True,
-    help="Also wheel variants below OUTPUT/variants, which no released installer reads; needs pyproject.toml's group variants.",
-)  # fmt: skip
 @options.toolchain
 @options.store
 def wheels(
     bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...], tritons: tuple[Path, ...],
-    flydsl_place: Path | None, variants: bool, toolchain: str, store: Path,
+    flydsl_place: Path | None, toolchain: str, store: Path,
 ) -> None:  # fmt: skip
     """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in."""
     from aiter_prebuilt.contract.bundle import SUFFIX
@@ -79,10 +75,3 @@ def wheels(
     built.write(output, written, commit)
     for path in written:
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
-    if variants:
-        from build_tools.pack.variant_wheels import write_variants
-
-        amd = {name for name, row in manifest.targets.items() if row.vendor == "amd"}
-        bundled = {path.name.partition("-")[0] for path in bundles.glob(f"*{SUFFIX}")}
-        for path in write_variants(options.ROOT, amd & bundled, output):
-            click.echo(path)

@@ -39,7 +39,7 @@ enum class ErrorKind : std::uint8_t {
   Raised,  // a Python exception is set already and stays as it is
 };
 
-// Class names in aiter_prebuilt.errors, by ErrorKind (Raised has none). tests/native/test_errors.py reads this table.
+// Class names in aiter_prebuilt.errors, by ErrorKind (Raised has none). tests/native/test_frozen.py reads this table.
 inline constexpr std::array<const char*, 23> kErrorClasses{
     "NativeError",         "NoBundleError",      "BundleDamagedError",  "BundleVersionError",     "BundleTargetError",
     "BundleConflictError", "NoOperatorError",    "DriverError",         "NoDeviceError",          "LoadError",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
@@ -50,8 +50,6 @@ TOGETHER: Final = frozenset(
         "qr_open_handles",
     }
 )
-#: Names that mean something else there than here: module (and all below it) and name -> what.
-OTHERS: Final[Mapping[tuple[str, str], str]] = {}
 MARK: Final = "_aiter_prebuilt_bridge"
 #: How Dynamo knows what to trace in the place of a function.
 _TRACED: Final = "_torchdynamo_inline"
@@ -115,19 +113,14 @@ def _decided(module: str, name: str, signature: inspect.Signature | None) -> tup
     ways, why = ways_of(module, name)
     if why:
         return None, Cover(why)
-    decided = [_read(module, name, signature, reading) for reading in ways]
+    decided = [_read(name, signature, reading) for reading in ways]
     return next((each for each in decided if each[0] is not None), decided[0])
 
 
-def _read(
-    module: str, name: str, signature: inspect.Signature | None, reading: readings.Reading
-) -> tuple[Any, Cover]:
+def _read(name: str, signature: inspect.Signature | None, reading: readings.Reading) -> tuple[Any, Cover]:
     function, why = ours(reading.ours or name)
     if why:
         return None, Cover(why)
-    for (place, other), meaning in OTHERS.items():
-        if name == other and (module == place or module.startswith(f"{place}.")):
-            return None, Cover(meaning)
     if signature is None:
         return None, Cover("nothing says which parameters it has")
     cover = compare(signature, inspect.signature(function), reading)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from support.installed import Environment, make_environment, runtime_only, write_bundle
+from support.installed import Environment, data_wheel, make_environment, runtime_only, write_bundle
 
 from build_tools.pack import wheel
 
@@ -34,7 +34,7 @@ def data_wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with small data wheels, written by the production code."""
     bundles, output = tmp_path_factory.mktemp("bundles"), tmp_path_factory.mktemp("data-wheels")
     for target, profile in MADE_UP:
-        wheel.write_data_wheel(write_bundle(bundles, target, profile), output, ROOT)
+        data_wheel(write_bundle(bundles, target, profile), output)
     return output
 
 

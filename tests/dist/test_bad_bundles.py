@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from support.installed import Environment, make_environment, write_bundle
+from support.installed import Environment, data_wheel, make_environment, write_bundle
 
 from build_tools.errors import WheelError
 from build_tools.pack import wheel
@@ -129,4 +129,4 @@ def test_packing_refuses_a_bundle_under_another_name(tmp_path: Path) -> None:
     path = write_bundle(tmp_path, "gfx942", "ck-free")
     moved = shutil.move(path, tmp_path / "gfx950-ck-free.apb")
     with pytest.raises(WheelError, match="says that it is gfx942 ck-free"):
-        wheel.write_data_wheel(Path(moved), tmp_path, ROOT)
+        data_wheel(Path(moved), tmp_path)

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from support.installed import Environment, write_bundle
+from support.installed import Environment, data_wheel, write_bundle
 
 from build_tools.errors import WheelError
 from build_tools.pack import wheel
@@ -131,7 +131,7 @@ def test_a_data_wheel_of_another_version_is_refused_by_the_extra(
     environment: Environment, runtime_links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wheel, "VERSION", "9.9.9")
-    wheel.write_data_wheel(write_bundle(tmp_path, "gfx942", "ck-free", "9.9.9"), tmp_path / "wheels", ROOT)
+    data_wheel(write_bundle(tmp_path, "gfx942", "ck-free", "9.9.9"), tmp_path / "wheels")
     done = environment.pip(
         "install",
         "--no-index",
@@ -148,7 +148,7 @@ def test_a_data_wheel_of_another_version_is_refused_by_the_extra(
 def test_packing_refuses_a_bundle_of_another_version(tmp_path: Path) -> None:
     path = write_bundle(tmp_path, "gfx942", "ck-free", "0.0.1")
     with pytest.raises(WheelError, match=r"built for version 0\.0\.1"):
-        wheel.write_data_wheel(path, tmp_path, ROOT)
+        data_wheel(path, tmp_path)
 
 
 def test_list_says_what_was_never_executed(installed: Environment) -> None:

@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiter_prebuilt.contract import bundle as contract
-from build_tools.pack import bridge_wheel, emulator_wheel, writer
+from build_tools.pack import bridge_wheel, emulator_wheel, notes, wheel, writer
+from build_tools.tools import pins
 from support.bundles import blob, small_operator, small_root
 
 
@@ -24,6 +25,12 @@ def write_bundle(folder: Path, target: str, profile: str, version: str | None = 
     path = folder / f"{target}-{profile}{contract.SUFFIX}"
     path.write_bytes(writer.encode(root, (small_operator("once" + suffix.replace("-", "_")),), (frame,)))
     return path
+
+
+def data_wheel(bundle: Path, output: Path) -> Path:
+    """The wheel of one bundle, by what `wheels` calls for each of them."""
+    root = Path(__file__).resolve().parents[2]
+    return wheel.pack(wheel.read_payload(bundle), notes.read(bundle), output, root, pins.load(root))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from aiter_prebuilt import errors
 
 ROOT = Path(__file__).resolve().parents[2]
 
-#: Parameter names in order, as AITER has them (reference/aiter.md, section 3): clients bind by name and by position.
+#: Parameter names in order, as AITER has them: clients bind by name and by position.
 SIGNATURES = {
     "fused_add_rmsnorm_pad": "x weight epsilon res x_pad_to_multiple",
     "fused_rms_fp8_per_tensor_static_quant": "inp1 inp1_weight inp1_epsilon inp1_scale inp2 inp2_weight inp2_epsilon dtype_quant "

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 from support.bundles import blob, small_operator, small_root
-from support.installed import write_bundle
+from support.installed import data_wheel, write_bundle
 
 from aiter_prebuilt.contract.records import Root
 from build_tools.errors import WheelError
@@ -120,7 +120,7 @@ def test_one_wheel_has_the_bundle_its_calls_and_its_sources(tmp_path: Path) -> N
     path.with_suffix(".calls").write_bytes(b"calls")
     digest = hashlib.sha256(b"calls").hexdigest()
     notes.write(path, {"calls": {"sha256": digest}, "sources": {"a.hip": "a" * 64}})
-    made = wheel.write_data_wheel(path, tmp_path / "dist", ROOT)
+    made = data_wheel(path, tmp_path / "dist")
     assert made == tmp_path / "dist" / "aiter_prebuilt_gfx942-0.1.0-py3-none-any.whl"
     with ZipFile(made) as archive:
         inside = {name: archive.read(name) for name in archive.namelist()}
@@ -132,7 +132,7 @@ def test_one_wheel_has_the_bundle_its_calls_and_its_sources(tmp_path: Path) -> N
     files = {part["name"] for part in bill["components"] if part["type"] == "file"}
     assert files == {"a.hip"}
     by_hand = bundle(tmp_path, replace(small_root(), target="gfx950"), "gfx950-ck-free.apb")
-    assert wheel.write_data_wheel(by_hand, tmp_path / "dist", ROOT).is_file(), "it needs no note"
+    assert data_wheel(by_hand, tmp_path / "dist").is_file(), "it needs no note"
 
 
 @pytest.fixture

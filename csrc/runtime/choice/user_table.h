@@ -1,5 +1,5 @@
 // Rows of the tables that AITER_PREBUILT_TUNED names: which variant a shape takes on this device, before the rows of
-// the bundles, the order of the kernels and their cost. Python reads the files (aiter_prebuilt/tuned.py); here they are
+// the bundles, the order of the kernels and their cost. Python reads the files (aiter_prebuilt/launch/user_tables.py); here they are
 // matched, on the slow path only: a call that was seen before never looks at them again.
 #pragma once
 
