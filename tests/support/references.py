@@ -75,6 +75,8 @@ def results(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[s
     known |= {name: exact(value) for name, value in given.items()}
     if {"seed", "offset"} <= given.keys():
         known["generator"] = (given["seed"], given["offset"])
+    if "section_t" in given:
+        known["mrope_section_"] = tuple(given[f"section_{axis}"] for axis in "thw")
     if "silu" in given:
         known["activation"] = "silu" if given["silu"] else None
     if (

@@ -178,7 +178,8 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         not in {*operator.arguments, *operator.attributes, *operator.covered, *operator.ignored}
     }
     # whether lse is made, and of how many parts; what becomes a window; which sequences are left alone; where numbers come
-    # from; along which dim scales lie; which operator takes a weight; what becomes a list of sequences; what is returned, too
+    # from; along which dim scales lie; which operator takes a weight; what becomes a list of sequences; what is returned, too;
+    # which position turns a pair
     windows = {"is_causal", "causal", "window_size", "window_size_left", "window_size_right", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
@@ -187,6 +188,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         "q_out_dtype", "max_seqlen_qo", "dtype", "dtype_quant", "output_unquantized_inp1",
         "is_x_scale_strided", "x_pad_to_multiple", "transpose_bm", "transpose_bm_in", "scale_shuffle_padding", "axis",
         "activation", "seq_lens_cpu", "output_final_state", "out_quant_type", "output_dtype", "need_rstd", "bpreshuffle",
+        "mrope_section_",
     }  # fmt: skip
 
 
