@@ -44,24 +44,13 @@ def norm_and_cache(layout: str, kind: Any, tiles: bool, copies: Any, sections: b
         k_out, v_out = (torch.zeros(TOKENS, HEADS, SIZE, device="cuda").to(out_kind) for _ in range(2))
         sizes = (TOKENS, 2 * HEADS, HEADS, HEADS, SIZE, True)
         behind = (1e-6, q_out, keys, values, slots, 0.5, 0.25, k_out, v_out, True, tiles, BLOCK, width)
+        function: Any = aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle
         if sections:
-            thrice = positions.expand(3, TOKENS)
-            aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
-                qkv,
-                weight - 1,
-                weight - 1,
-                angles,
-                thrice,
-                *sizes,
-                [12, 10, 10],
-                True,
-                *behind,
-                gemma_norm=True,
-            )
+            function = aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle
+            thrice, turned = positions.expand(3, TOKENS), ([12, 10, 10], True)
+            function(qkv, weight - 1, weight - 1, angles, thrice, *sizes, *turned, *behind, gemma_norm=True)
         else:
-            aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle(
-                qkv, weight, weight, angles, positions, *sizes, *behind
-            )
+            function(qkv, weight, weight, angles, positions, *sizes, *behind)
         return q_out.cpu(), k_out.cpu(), v_out.cpu(), keys.cpu().contiguous(), values.cpu().contiguous()
 
     own = [torch.zeros(BLOCKS, BLOCK, HEADS, SIZE, device="cuda").to(kind) for _ in range(2)]

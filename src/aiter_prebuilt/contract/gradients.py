@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
-#: Public functions that torch differentiates: their backward is other operators, which torch's engine calls.
-DIFFERENTIABLE: Final = ("flash_attn_func", "flash_attn_varlen_func")
+#: Public functions that torch differentiates, by the module of ``ops`` that has them with their backward.
+DIFFERENTIABLE: Final[Mapping[str, str]] = {
+    "flash_attn_func": "attention_autograd",
+    "flash_attn_varlen_func": "attention_autograd",
+}
