@@ -361,6 +361,8 @@ def _streams(
     ``sizes``: sequences, heads of a token, elements of a head.
     """
     batch, heads, size = sizes
+    parts: list[Values]
+    errors: list[Values]
     parts, errors = [], []
     for values, weight, table in streams:
         rows = table.reshape(-1, size)
