@@ -120,7 +120,7 @@ def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
     if last is not None and last["why"].startswith(("SystemExit", "AssertionError")):
         # The file's own verdict is no. It may speak of any case that calls no checkAllclose.
         for line in cases:
-            if line["outcome"] == "right" and not line.get("checks"):
+            if line["outcome"] in ("right", "no comparison") and not line.get("checks"):
                 line |= {"outcome": "failed", "why": "the file's own verdict at its end"}
     counted = Counter(line["outcome"] for line in cases)
     why = Counter((line["outcome"], line["why"]) for line in cases if line["why"])
