@@ -21,13 +21,16 @@ def topk_gating(
     num_shared_experts: int,
     sizes: Mapping[str, int],
 ) -> tuple[Near, Values]:
-    """(weights, experts). Without a bias logits are compared, which scores grow with; NaN stands above all."""
+    """(weights, experts). Without a bias logits are compared, which scores grow with. NaN comes after all numbers."""
     experts = gating_output.shape[1] - num_shared_experts
     gating_output, shared = gating_output[:, :experts], gating_output[:, experts:]
-    scores = _scores(gating_output, score_func)
-    chosen_by = gating_output if correction_bias is None else scores + correction_bias
+    unordered = np.isnan(gating_output)
+    scores = np.where(unordered, 0.0, _scores(gating_output, score_func))
+    chosen_by = (
+        gating_output if correction_bias is None else np.where(unordered, np.nan, scores + correction_bias)
+    )
     nan = np.isnan(chosen_by)
-    order = np.lexsort((np.where(nan, 0.0, -chosen_by), ~nan), axis=-1)[:, : sizes["K"]]
+    order = np.lexsort((np.where(nan, 0.0, -chosen_by), nan), axis=-1)[:, : sizes["K"]]
     weights = np.take_along_axis(scores, order, axis=-1)
     if need_renorm:
         weights = weights / np.maximum(weights.sum(axis=-1, keepdims=True), 1e-20)
@@ -41,8 +44,11 @@ def topk_gating(
 def _scores(logits: Values, function: str) -> Values:
     with np.errstate(over="ignore", invalid="ignore"):
         if function == "softmax":
-            powers = np.exp(logits - logits.max(axis=-1, keepdims=True, initial=-np.inf))
-            return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+            numbers = np.where(np.isnan(logits), -np.inf, logits)
+            largest = numbers.max(axis=-1, keepdims=True, initial=-np.inf)
+            powers = np.where(logits == largest, 1.0, np.exp(numbers - largest))
+            powers[np.isnan(logits)] = 0.0
+            return np.asarray(powers / np.maximum(powers.sum(axis=-1, keepdims=True), 1e-20))
         if function == "sigmoid":
             return np.asarray(1 / (1 + np.exp(-logits)))
         finite = np.minimum(logits, float(np.finfo(np.float32).max))

@@ -1,4 +1,5 @@
-// The k experts of a token with the largest scores, best first; of equal ones the lowest expert first, NaN above all.
+// The k experts of a token with the largest scores, best first; of equal ones the lowest expert first. A score that is NaN is chosen
+// after all numbers, and the weight of a NaN logit is 0; of SHARED 1 NaN is above all.
 //
 // A wave has a token, and lane l the experts l, l + 64, ...: their scores stay in registers. Each round finds the best of
 // what is left in two reductions over the wave, of its rank and of its expert. Without a bias ranks are those of the logits,
@@ -12,6 +13,38 @@
 //                  2: the same of shared experts with any function and a bias; choices are not numbered
 // Launch: grid x = tokens / TOKENS, block x = 64 * TOKENS, no dynamic LDS.
 #include "experts.hpp"
+
+#if defined(SHARED) && SHARED == 1
+#define NUMBERS_FIRST 0
+#else
+#define NUMBERS_FIRST 1
+#endif
+
+namespace ap {
+
+// The rank of NaN, below that of every number; 0 stands for none.
+constexpr u32 kUnordered = 1;
+
+AP_INLINE u32 numbers_first(float x) { return NUMBERS_FIRST && __builtin_isnan(x) ? kUnordered : rank_of(x); }
+
+// As softmax_of, of numbers alone: infinite logits have all of it, and a row without a number has none.
+template <int COUNT>
+AP_INLINE void softmax_of_numbers(float (&score)[COUNT], const u32 (&rank)[COUNT], float largest) {
+  constexpr float smallest = 1e-20f;
+  float sum = 0.0f;
+#pragma unroll
+  for (i32 j = 0; j < COUNT; ++j) {
+    float power = score[j] == largest ? 1.0f : exp_of(score[j] - largest);  // inf - inf is NaN
+    score[j] = rank[j] > kUnordered ? power : 0.0f;
+    sum += score[j];
+  }
+  sum = wave_sum_of(sum);
+  sum = sum < smallest ? smallest : sum;
+#pragma unroll
+  for (i32 j = 0; j < COUNT; ++j) score[j] /= sum;
+}
+
+}  // namespace ap
 
 AP_KERNEL(64 * TOKENS)
 #if defined(SHARED) && SHARED == 1
@@ -46,21 +79,27 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
     score[j] = 0.0f;
     if (expert < experts) {
       score[j] = static_cast<float>(logits[expert]);
-      rank[j] = rank_of(score[j]);
+      rank[j] = numbers_first(score[j]);
     }
     best = rank[j] > best ? rank[j] : best;
   }
   if (function == kSoftmax) {
-    softmax_of(score, rank, number_of(wave_max_of(best)));
+    float largest = number_of(wave_max_of(best));
+    if constexpr (NUMBERS_FIRST) {
+      softmax_of_numbers(score, rank, largest);
+    } else {
+      softmax_of(score, rank, largest);
+    }
   } else {
 #pragma unroll
-    for (i32 j = 0; j < PER; ++j) score[j] = score_of(score[j], function);
+    for (i32 j = 0; j < PER; ++j) score[j] = rank[j] == kUnordered ? 0.0f : score_of(score[j], function);
   }
   if (bias) {
 #pragma unroll
     for (i32 j = 0; j < PER; ++j) {
       i32 expert = j * kWave + lane;
-      if (expert < experts) rank[j] = rank_of(score[j] + static_cast<float>(bias[expert]));
+      if (expert < experts && rank[j] != kUnordered)
+        rank[j] = numbers_first(score[j] + static_cast<float>(bias[expert]));
     }
   }
   chosen own = choose(rank, score, k, lane);
