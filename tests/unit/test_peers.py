@@ -28,7 +28,7 @@ def test_page_says_what_the_table_has() -> None:
 
 
 #: Right cases that the table of each checkout has at least. Raise it with a new record; never lower it.
-LEAST = {"e4048607a5": 2010}
+LEAST = {"e4048607a5": 2016}
 
 
 def test_right_cases_of_a_checkout_never_become_fewer() -> None:

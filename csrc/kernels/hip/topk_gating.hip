@@ -1,5 +1,4 @@
-// The k experts of a token with the largest scores, best first; of equal ones the lowest expert first. A score that is NaN is chosen
-// after all numbers, and the weight of a NaN logit is 0; of SHARED 1 NaN is above all.
+// The k experts of a token with the largest scores, best first; of equal ones the lowest expert first, NaN above all.
 //
 // A wave has a token, and lane l the experts l, l + 64, ...: their scores stay in registers. Each round finds the best of
 // what is left in two reductions over the wave, of its rank and of its expert. Without a bias ranks are those of the logits,
@@ -11,13 +10,12 @@
 //         SHARED   1: softmax alone, without a bias (and B); the logits of experts that every token takes stand behind those of
 //                  the others, and their sigmoids are written behind the k weights; choices are numbered
 //                  2: the same of shared experts with any function and a bias; choices are not numbered
+//         NUMBERS_FIRST  1: a score that is NaN is chosen after all numbers, and the weight of a NaN logit is 0
 // Launch: grid x = tokens / TOKENS, block x = 64 * TOKENS, no dynamic LDS.
 #include "experts.hpp"
 
-#if defined(SHARED) && SHARED == 1
+#ifndef NUMBERS_FIRST
 #define NUMBERS_FIRST 0
-#else
-#define NUMBERS_FIRST 1
 #endif
 
 namespace ap {
@@ -92,13 +90,14 @@ void topk_gating(float* weights, ap::i32* ids, const ap::T* logits, const ap::B*
     }
   } else {
 #pragma unroll
-    for (i32 j = 0; j < PER; ++j) score[j] = rank[j] == kUnordered ? 0.0f : score_of(score[j], function);
+    for (i32 j = 0; j < PER; ++j)
+      score[j] = NUMBERS_FIRST && rank[j] == kUnordered ? 0.0f : score_of(score[j], function);
   }
   if (bias) {
 #pragma unroll
     for (i32 j = 0; j < PER; ++j) {
       i32 expert = j * kWave + lane;
-      if (expert < experts && rank[j] != kUnordered)
+      if (expert < experts && !(NUMBERS_FIRST && rank[j] == kUnordered))
         rank[j] = numbers_first(score[j] + static_cast<float>(bias[expert]));
     }
   }
