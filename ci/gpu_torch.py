@@ -77,9 +77,8 @@ def opcheck(names: set[str], target: str) -> dict[str, Callable[[], object]]:
         torch_kernels.check_written(operator, args)
 
     found: dict[str, Callable[[], object]] = {}
-    for name, label, args in torch_kernels.samples("cuda", target):
-        if name in names:
-            found[f"opcheck {name} {label}"] = partial(check, name, args)
+    for name, label, args in torch_kernels.samples("cuda", target, names):
+        found[f"opcheck {name} {label}"] = partial(check, name, args)
     return found
 
 
@@ -92,25 +91,20 @@ def compiled(backend: str) -> None:
         assert torch.allclose(run(*values).float(), block(*values).float(), rtol=STEPS, atol=STEPS), rows
 
 
-def gradients(backend: str) -> None:
-    """Gradients of ragged attention by torch's engine, as ``flash_attn_varlen_func`` is traced, beside float64."""
-    lengths = ((70, 90), (5, 130), (125, 33))
+def gradients(ragged: bool, backend: str) -> None:
+    """Gradients of attention by torch's engine beside float64: of ragged sequences, or of two that are alike."""
+    lengths = ((70, 90), (5, 130), (125, 33)) if ragged else ((70, 130), (70, 130))
     columns = [[0, *itertools.accumulate(each)] for each in zip(*lengths, strict=True)]
     starts = [torch.tensor(each, dtype=torch.int32, device="cuda") for each in columns]
-    shapes = ((200, 8, 128), (253, 2, 128), (253, 2, 128))
+    shapes = [(columns[0][-1], 8, 128), *[(columns[1][-1], 2, 128)] * 2]
     leaves = [torch.randn(*shape, device="cuda").to(BF16).requires_grad_() for shape in shapes]
     exact = [each.detach().double().requires_grad_() for each in leaves]
 
     def run(q: Any, k: Any, v: Any) -> Any:
-        return aiter_prebuilt.flash_attn_varlen_func(q, k, v, starts[0], starts[1], 125, 130, causal=True)
-
-    def one(q: Any, k: Any, v: Any) -> Any:
-        keys, values = (each.repeat_interleave(4, 1) for each in (k, v))
-        last = torch.arange(q.shape[0], device="cuda")[:, None] + k.shape[0] - q.shape[0]
-        hidden = torch.arange(k.shape[0], device="cuda")[None] > last
-        scores = torch.einsum("ihd,jhd->hij", q, keys) * 128**-0.5
-        weights = torch.nan_to_num(scores.masked_fill(hidden, float("-inf")).softmax(-1))
-        return torch.einsum("hij,jhd->ihd", weights, values)
+        if ragged:
+            return aiter_prebuilt.flash_attn_varlen_func(q, k, v, starts[0], starts[1], 125, 130, causal=True)
+        q, k, v = (each.unflatten(0, (len(lengths), -1)) for each in (q, k, v))
+        return aiter_prebuilt.flash_attn_func(q, k, v, causal=True).flatten(0, 1)
 
     torch.compiler.reset()
     called = torch.compile(run, fullgraph=True, backend=backend) if backend else run
@@ -118,7 +112,10 @@ def gradients(backend: str) -> None:
         out = called(*leaves)
         spans = [itertools.pairwise(each) for each in columns]
         wanted = torch.cat(
-            [one(exact[0][a:b], exact[1][c:d], exact[2][c:d]) for (a, b), (c, d) in zip(*spans, strict=True)]
+            [
+                _exact(exact[0][a:b], exact[1][c:d], exact[2][c:d])
+                for (a, b), (c, d) in zip(*spans, strict=True)
+            ]
         )
         dout = torch.randn_like(out)
         found = torch.autograd.grad(out, leaves, dout)
@@ -127,6 +124,26 @@ def gradients(backend: str) -> None:
         ):
             off = (ours.double() - other).abs().max() / other.abs().max()
             assert off < STEPS, (name, float(off))
+
+
+def _exact(q: Any, k: Any, v: Any) -> Any:
+    """Causal attention of one sequence in the type that its tensors have."""
+    keys, values = (each.repeat_interleave(4, 1) for each in (k, v))
+    last = torch.arange(q.shape[0], device="cuda")[:, None] + k.shape[0] - q.shape[0]
+    hidden = torch.arange(k.shape[0], device="cuda")[None] > last
+    scores = torch.einsum("ihd,jhd->hij", q, keys) * 128**-0.5
+    weights = torch.nan_to_num(scores.masked_fill(hidden, float("-inf")).softmax(-1))
+    return torch.einsum("hij,jhd->ihd", weights, values)
+
+
+def differentiated(names: set[str], backends: tuple[str, ...]) -> dict[str, Callable[[], object]]:
+    """:func:`gradients` of the functions whose operators the bundle has."""
+    return {
+        f"gradients of {name} {backend}".rstrip(): partial(gradients, ragged, backend)
+        for name, ragged in (("flash_attn_func", False), ("flash_attn_varlen_func", True))
+        if name in names
+        for backend in backends
+    }
 
 
 def captured() -> None:
@@ -217,13 +234,12 @@ def main(words: list[str] | None = None) -> int:
             "capture and replay": captured,
             "tensors without memory": without_memory,
             **{f"compile {name}": partial(compiled, name) for name in ("eager", "aot_eager")},
-            "gradients": partial(gradients, ""),
-            **{f"gradients {name}": partial(gradients, name) for name in ("eager", "aot_eager")},
+            **differentiated(names, ("", "eager", "aot_eager")),
             **opcheck(names, facts[0].target),
         }
         if options.inductor:
             checks["compile inductor"] = lambda: compiled("inductor")
-            checks["gradients inductor"] = lambda: gradients("inductor")
+            checks |= differentiated(names, ("inductor",))
         failed = {}
         for label, check in checks.items():
             try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -77,7 +77,13 @@ def check_written(operator: Any, args: tuple[Any, ...]) -> None:
 Sample = tuple[str, str, tuple[Any, ...]]
 
 
-def samples(device: str = "cpu", target: str = TARGET) -> Iterator[Sample]:
-    """Calls of every operator: dense and strided, several leading dims, optional arguments given and left out, no rows."""
+def samples(
+    device: str = "cpu", target: str = TARGET, names: Collection[str] | None = None
+) -> Iterator[Sample]:
+    """Calls of the operators in ``names``, or of every one: dense and strided, several leading dims, optional arguments given and
+    left out, no rows.
+    """
     for call in call_tensors.small(target):
+        if names is not None and call.operator not in names:
+            continue
         yield call.operator, call.label, call_tensors.schema_arguments(call, device)
