@@ -271,17 +271,23 @@ def asked() -> None:
 
 
 def memory() -> None:
-    """A result in memory of the caller's."""
-    tensors, whole, exact = some()
-    dout = torch.randn(whole.shape).bfloat16()
-    q, k, v = (each[0] for each in tensors)
-    kept = torch.full(whole.shape[1:], float("nan")).bfloat16().to(DEVICE)
-    lists = starts([q.shape[0]]), starts([k.shape[0]])
-    made = ap.flash_attn_varlen_func(q, k, v, *lists, q.shape[0], k.shape[0], causal=True, out=kept)
-    check("out", made is kept and kept.requires_grad)
-    near("out in memory", made, whole[0], torch.bfloat16)
-    found = torch.autograd.grad(made, tensors, dout[0].to(DEVICE))
-    compare("out", found, whole, exact, dout)
+    """A result in memory of the caller's: a tensor, rows of one, and every second head of one."""
+    for cut in (None, slice(2, -3), slice(None, None, 2)):
+        tensors, whole, exact = some()
+        dout = torch.randn(whole.shape).bfloat16()
+        q, k, v = (each[0] for each in tensors)
+        rows, heads, size = whole.shape[1:]
+        shape = (rows + 5, heads, size) if cut == slice(2, -3) else (rows, 2 * heads, size)
+        buffer = torch.full(whole.shape[1:] if cut is None else shape, float("nan")).bfloat16().to(DEVICE)
+        kept = buffer if cut is None else buffer[cut] if cut == slice(2, -3) else buffer[:, cut]
+        lists = starts([q.shape[0]]), starts([k.shape[0]])
+        made = ap.flash_attn_varlen_func(q, k, v, *lists, q.shape[0], k.shape[0], causal=True, out=kept)
+        check(f"out {cut}", made is kept and kept.requires_grad)
+        near(f"out in memory {cut}", made, whole[0], torch.bfloat16)
+        left = buffer.detach().isnan().sum().item()
+        check(f"out {cut} leaves the rest", left == buffer.numel() - whole[0].numel())
+        found = torch.autograd.grad(made, tensors, dout[0].to(DEVICE))
+        compare("out", found, whole, exact, dout)
 
 
 def nothing() -> None:

@@ -103,9 +103,13 @@ def flash_attn_varlen_func(
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
     starts = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded)
-    tensors = _distinct(q, k, v, sink_ptr, out, *starts)
+    # An autograd function with two results may write whole tensors alone: a view is written through a copy of it, which keeps the
+    # rows of no sequence.
+    view = out if out is not None and out._is_view() else None  # noqa: SLF001  # torch has no other word for it
+    tensors = _distinct(q, k, v, sink_ptr, out if view is None else view.clone(), *starts)
     most = (max_seqlen_q, max_seqlen_k)
     made, lse = _Ragged.apply(*tensors, *most, scale, left, right, rounding, bool(deterministic))  # type: ignore[no-untyped-call]
+    made = made if view is None else view.copy_(made)
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
 
 
