@@ -436,7 +436,11 @@ def get_mla_metadata_v1(
     max_split_per_batch: int,
     sizes: dict[str, int],
 ) -> dict[str, Near]:
-    """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them."""
+    """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them.
+
+    With ``topk`` each batch has as many queries as the first. A work names its batch, and counts the queries behind its own as
+    keys where neither heads are contexts nor pages have several keys.
+    """
     heads, uniform = num_heads_per_head_k, max(uni_seqlen_qo, 0)
     fold = heads // 16 if uniform == 1 and folds(heads, page_size) else 1
     starts, firsts, lasts = (
@@ -444,11 +448,13 @@ def get_mla_metadata_v1(
         for places in (seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens)
     )
     own = topk if topk < 0 else -(-topk // page_size)
-    queries, pages, ends = contexts(starts, firsts, lasts, page_size, fold, uniform, own)
+    each = uniform if topk < 0 else max(starts[1] - starts[0], 0)
+    queries, pages, ends = contexts(starts, firsts, lasts, page_size, fold, each, own)
+    stated = (len(starts) - 1) * fold * (uniform if topk >= 0 else 1)
     most = uniform or max(1, max_seqlen_qo)
     tiles = 1 if topk >= 0 or fold > 1 else min(most, -(-most * heads // 128))
     units = sizes["W1"] - 1
-    parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * len(pages))
+    parts = units if max_split_per_batch < 0 else min(units, max_split_per_batch * stated)
     sources = sizes["M"] // tiles
     parts = min(
         parts,
@@ -458,6 +464,17 @@ def get_mla_metadata_v1(
     made = shared_out(
         Asked(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), is_causal)
     )
+    if topk >= 0:
+        single = fold == 1 and page_size == 1
+        made.works = [
+            (
+                context // each // fold,
+                *places,
+                behind + (each - 1 - context % each if single else 0),
+                0,
+            )
+            for context, *places, behind, _ in made.works
+        ]
     sums = made.sums + [made.sums[-1]] * (sizes["G1"] - len(made.sums))
     targets = untouched(sizes["G1"] - 1, 2)
     for place, tile in enumerate(made.targets):

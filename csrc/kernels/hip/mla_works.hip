@@ -16,7 +16,7 @@ struct Lists {
   const i32* lasts;  // keys of each batch's last page
   i32 batches;       // without heads that are contexts of their own
   i32 fold;          // contexts that the heads of one are
-  i32 uniform;       // queries of each batch; 0: `queries` says it
+  i32 uniform;       // queries of each batch; 0: `queries` says it, or there is none and `topk` is at least 0
   i32 topk;          // at least 0: each query is a context, of so many pages at most
   i32 page_size;
 };
@@ -79,7 +79,9 @@ AP_INLINE i32 wave_sum(i32 x) {
 
 // works[n, 8]: context, row of its part or -1, queries [first, end), pages [start, stop), keys behind, 0. What is behind `room`,
 // `room_tiles` and `room_parts` is not written. A work costs its blocks of 2^log2_block pages and `overhead` more. `shares`: units
-// that the budget counts. Under a causal mask works of single keys end with the last key that a query of theirs sees.
+// that the budget counts, fewer where the lists have no room. Under a causal mask works of single keys end with the last key that a
+// query of theirs sees. With `topk` every batch has as many queries as the first, whatever `uniform` says; works name the batch, and
+// count the batch's queries behind theirs as keys where neither heads are contexts nor pages have several keys.
 AP_KERNEL(64)
 void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, ap::i32* sources,
                const ap::i32* queries, const ap::i32* pages, const ap::i32* lasts, ap::i32 batches, ap::i32 fold,
@@ -87,9 +89,15 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
                ap::i32 topk, ap::i32 count_units, ap::i32 shares, ap::i32 room, ap::i32 room_tiles,
                ap::i32 room_parts) {
   using namespace ap;
-  const Lists lists = {queries, pages, lasts, batches, fold, uniform, topk, page_size};
+  const bool apart = topk >= 0;
+  const i32 each = apart ? high(queries[1] - queries[0], 0) : uniform;
+  const Lists lists = {queries, pages, lasts, batches, fold, each, topk, page_size};
   const i32 lane = static_cast<i32>(thread_x());
   const i32 count = count_of(lists), block = 1 << log2_block;
+  if (apart) {
+    const i32 fit = low(room - count, high(room_parts / 2, room_parts - count)) + 1;
+    shares = low(shares, high(fit, 1));
+  }
   i32 blocks = 0;
   for (i32 i = lane; i < count; i += kWave) {
     const Context own = context_of(lists, i);
@@ -126,6 +134,8 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
       // Tiles that see no key are no works: all without keys, else the first where there are more queries than keys.
       const i32 length_keys = keys_from(start, stop, page_size, last_keys);
       const i32 blind = causal != 0 ? high(tokens - length_keys, 0) : 0;
+      const i32 named = apart ? batch / each / fold : batch;
+      const i32 later = apart && fold == 1 && page_size == 1 ? each - 1 - batch % each : 0;
       const i32 none = tokens == 0 || length <= 0 ? tiles : blind / step;
       for (i32 tile = none + lane; tile < tiles; tile += kWave) {
         const i32 own = first + tile * step, last = low(own + step, end), to = work + tile - none;
@@ -133,8 +143,8 @@ void mla_works(ap::i32* units, ap::i32* works, ap::i32* sums, ap::i32* targets, 
         const i32 close = low(whole ? stop : cut, stop - behind);
         if (to < room) {
           four* made = reinterpret_cast<four*>(works) + 2 * static_cast<i64>(to);
-          made[0] = four{batch, split ? row + tile * step : -1, own, last};
-          made[1] = four{here, close, keys_from(close, stop, page_size, last_keys), 0};
+          made[0] = four{named, split ? row + tile * step : -1, own, last};
+          made[1] = four{here, close, keys_from(close, stop, page_size, last_keys) + later, 0};
         }
       }
       work += tiles - none;

@@ -132,7 +132,8 @@ def get_mla_metadata_v1(
         page_size: keys of a page. kv_granularity: a power of two; parts are whole multiples of so many pages.
         max_seqlen_qo: the largest number of queries of a batch; -1: unknown.
         uni_seqlen_qo: queries of each batch; -1: seqlens_qo_indptr says it.
-        topk: each query has keys of its own, so many at most, one list of that length behind the other; -1: it does not.
+        topk: each query has keys of its own, so many at most, one list of that length behind the other; -1: it does not. Every
+            batch has as many queries as the first in seqlens_qo_indptr then, also where ``uni_seqlen_qo`` says 1.
         max_split_per_batch: so many parts of a batch on average at most; -1: as many as there are units.
         is_cp_round_robin: False only. mla_version: 0 (AITER's ``MlaVersion.V32``) only.
         fast_mode, intra_batch_mode, dtype_q_nope, dtype_q_rope, dtype_kv_nope, dtype_kv_rope, dtype_q, dtype_kv: any value; the
