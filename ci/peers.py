@@ -110,11 +110,20 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
         except subprocess.TimeoutExpired:
             end = f"cut off after {limits[1]:.0f} s"
         lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
-    return summary([json.loads(line) for line in lines], end) | {"seconds": round(time.monotonic() - began)}
+    judged = row.rpartition(".")[0] in settings()["judged_at_end"]
+    return summary([json.loads(line) for line in lines], end, judged) | {
+        "seconds": round(time.monotonic() - began)
+    }
 
 
-def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
-    """Return the row of the table: a number for each outcome, and every reason as (cases, outcome, text)."""
+def summary(lines: list[dict[str, Any]], end: str, judged: bool = False) -> dict[str, Any]:
+    """Return the row of the table: a number for each outcome, and every reason as (cases, outcome, text).
+
+    Args:
+        lines: what the program wrote, one for each case and one for the file.
+        end: how the process ended, where it did not end well.
+        judged: the file judges at its end the cases that compare nothing themselves.
+    """
     cases = [dict(line) for line in lines if line["case"]]
     last = next((line for line in lines if not line["case"]), None)
     if last is not None and last["why"].startswith(("SystemExit", "AssertionError")):
@@ -122,6 +131,10 @@ def summary(lines: list[dict[str, Any]], end: str) -> dict[str, Any]:
         for line in cases:
             if line["outcome"] in ("right", "no comparison") and not line.get("checks"):
                 line |= {"outcome": "failed", "why": "the file's own verdict at its end"}
+    elif judged and not end and last is not None and last["outcome"] == "ended":
+        for line in cases:
+            if line["outcome"] == "no comparison":
+                line |= {"outcome": "right", "why": ""}
     counted = Counter(line["outcome"] for line in cases)
     why = Counter((line["outcome"], line["why"]) for line in cases if line["why"])
     if last is not None and last["outcome"] != "ended":

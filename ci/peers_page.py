@@ -41,6 +41,7 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 
 A test's comparisons are AITER's `checkAllclose` with its tolerance, `torch.allclose`, `torch.equal`, `assert_close`, each
 `assert`, and each verdict in a row that the test returns. Some tests only print such a result. It counts here all the same.
+A file that judges at its end what its cases return has compared them all; `ci/peers.toml` names such files.
 """
 
 

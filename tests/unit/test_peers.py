@@ -101,6 +101,29 @@ def test_summary_counts_each_outcome() -> None:
     assert found["reasons"] == [[2, "refused", "X"]] and found["end"] == "other: SystemExit: 2"
 
 
+def test_a_file_that_judges_at_its_end_compares_all_its_cases() -> None:
+    cases: list[dict[str, Any]] = [
+        {"case": "bench_a", "outcome": "no comparison", "why": "the case compares nothing"},
+        {"case": "bench_a", "outcome": "no kernel", "why": "the case launches no kernel"},
+    ]
+    yes, no = (
+        {"case": "", "outcome": "ended", "why": ""},
+        {"case": "", "outcome": "other", "why": "SystemExit: 1"},
+    )
+    found = peers.summary([*cases, yes], "", judged=True)
+    assert (found["right"], found["no kernel"], found.get("no comparison")) == (1, 1, None)
+    assert found["reasons"] == [[1, "no kernel", "the case launches no kernel"]]
+    assert peers.summary([*cases, yes], "")["no comparison"] == 1
+    for lines, end in (([*cases, no], ""), (cases, "cut off"), ([*cases, yes], "exit code 1")):
+        copies = [dict(line) for line in lines]
+        assert "right" not in peers.summary(copies, end, judged=True)
+
+
+def test_files_that_judge_at_their_end_have_rows() -> None:
+    named = {row.rpartition(".")[0] for row in peers.rows()}
+    assert set(peers.settings()["judged_at_end"]) <= named
+
+
 @pytest.mark.parametrize(("option", "right"), [("--record", 3), ("--record-fewer", 2)])
 def test_record_lowers_a_row_only_when_it_is_asked_to(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, option: str, right: int
