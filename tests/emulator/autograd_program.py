@@ -371,6 +371,7 @@ def main() -> int:
     ragged(Shape(128, 128, 2, 1), half, False, (-1, -1), False, False, "qk")
     ragged(Shape(192, 128, 2, 1), torch.bfloat16, True, (-1, -1), True, True, "q")
     ragged(Shape(64, 64, 2, 2), half, False, (10, 7), True, False, "k")
+    ragged(Shape(64, 64, 4, 2), torch.bfloat16, False, (-1, -1), False, False, "k")
     views()
     asked()
     memory()

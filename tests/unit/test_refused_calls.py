@@ -48,6 +48,11 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
         call()
 
 
+def test_a_head_of_no_element_is_named() -> None:
+    with pytest.raises(ArgumentKindError, match="a size that must be 1 or more is 0, such as that of a head"):
+        aiter_prebuilt.flash_attn_func(Q[..., :0], Q, Q)
+
+
 @pytest.mark.parametrize(
     "call",
     [

@@ -123,6 +123,12 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
     """
     if type(error).__name__ == "OutOfMemoryError":
         raise error
+    if isinstance(error, ZeroDivisionError):
+        return ArgumentKindError(
+            f"{function}: allocate its output",
+            "a size that must be 1 or more is 0, such as that of a head",
+            f"pass tensors of the shapes that help(aiter_prebuilt.{function}) names",
+        )
     return ArgumentKindError(
         f"{function}: allocate its output",
         f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",

@@ -214,7 +214,8 @@ class _Ragged(torch.autograd.Function):
         most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
         dout = _rows(dout)
         sink_asks = sink is not None and ctx.needs_input_grad[3]
-        if padded_q is not None or padded_k is not None:
+        padded = padded_q is not None or padded_k is not None
+        if padded:
             if sink_asks:
                 dout, out, lse = _without_padding(dout, out, lse, starts_q, padded_q)
             starts_q, starts_k = with_two_gaps(starts_q, starts_k, padded_q, padded_k)
@@ -222,8 +223,8 @@ class _Ragged(torch.autograd.Function):
         grads = tuple(torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (q, k, v))
         scores, d_sink = _sinks(sink if sink_asks else None, starts_q.shape[0] - 1)
         made = None
-        # The assembly takes no window but that of a causal mask.
-        if not deterministic and d_sink is None and scale > 0 and left < 0 and right <= 0:
+        # The assembly takes no window but that of a causal mask, and multiplies keys of padding with zeros: NaN stays NaN.
+        if not (deterministic or padded) and d_sink is None and scale > 0 and left < 0 and right <= 0:
             how = (*tensors[:-1], right == 0, -1, -1, False, True, rounding)
             with suppress(NoOperatorError):  # its kernels are AMD's assembly
                 made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
