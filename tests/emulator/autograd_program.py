@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
+from torch.utils.checkpoint import checkpoint
 
 import aiter_prebuilt
 from aiter_prebuilt.errors import AiterPrebuiltError, UnsupportedError
@@ -290,6 +291,19 @@ def memory() -> None:
         compare("out", found, whole, exact, dout)
 
 
+def checkpoints() -> None:
+    """A forward that is computed anew for the backward gives the same gradients."""
+    tensors, whole, _ = some()
+    dout = torch.randn(whole.shape).bfloat16().to(DEVICE)
+    wanted = torch.autograd.grad(ap.flash_attn_func(*tensors, causal=True), tensors, dout)
+    for reentrant in (False, True):
+        again = [each.detach().requires_grad_() for each in tensors]
+        out = checkpoint(partial(ap.flash_attn_func, causal=True), *again, use_reentrant=reentrant)
+        out.backward(dout)
+        same = all(torch.equal(one.grad, other) for one, other in zip(again, wanted, strict=True))
+        check(f"checkpoint {reentrant=}", same)
+
+
 def nothing() -> None:
     """No batch, no query, no key."""
     for batch, queries, keys in ((0, 3, 4), (2, 0, 4), (2, 3, 0)):
@@ -375,6 +389,7 @@ def main() -> int:
     views()
     asked()
     memory()
+    checkpoints()
     nothing()
     refusals()
     if PROBLEMS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -13,18 +14,25 @@ from aiter_prebuilt_emulator.torch_device import memory, operators
 
 
 def _place(node: Any) -> int | None:
-    """Where the tensors are that it has saved, or the leaves that its gradients go to."""
-    try:
-        saved = list(node.saved_tensors)
-    except RuntimeError:
-        saved = []
+    """Where the leaves are that its gradients go to, or the tensors that it has saved.
+
+    Those come last: a checkpoint computes them anew when they are first asked for, and refuses to do so twice.
+    """
     leaves = [getattr(each, "variable", None) for each, _ in node.next_functions]
     others = [each for each in vars(node).values() if isinstance(each, torch.Tensor)]
-    for each in (*saved, *leaves, *others):
-        place = None if each is None else memory.ordinal_of(each)
-        if place is not None:
-            return place
-    return None
+    place = _first_place([*leaves, *others])
+    if place is not None:
+        return place
+    try:
+        with operators.program():  # a hook of the program's may make tensors
+            return _first_place(list(node.saved_tensors))
+    except RuntimeError:
+        return None
+
+
+def _first_place(tensors: Iterable[torch.Tensor | None]) -> int | None:
+    places = (None if each is None else memory.ordinal_of(each) for each in tensors)
+    return next((place for place in places if place is not None), None)
 
 
 def _wrapped(own: Any) -> Any:
