@@ -300,7 +300,8 @@ def checkpoints() -> None:
         again = [each.detach().requires_grad_() for each in tensors]
         out = checkpoint(partial(ap.flash_attn_func, causal=True), *again, use_reentrant=reentrant)
         out.backward(dout)
-        same = all(torch.equal(one.grad, other) for one, other in zip(again, wanted, strict=True))
+        found: list[Any] = [each.grad for each in again]
+        same = all(torch.equal(one, other) for one, other in zip(found, wanted, strict=True))
         check(f"checkpoint {reentrant=}", same)
 
 
