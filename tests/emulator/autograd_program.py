@@ -368,7 +368,7 @@ def without() -> None:
         check("without: requires grad", not found.requires_grad and found.grad_fn is None)
         near("without", found, whole, torch.bfloat16)
     check("without: memo", dispatch.operator("flash_attn_func").stats()["memo_hits"] == 2)
-    check("without: imported", "aiter_prebuilt.ops.attention_autograd" not in sys.modules)
+    check("without: imported", "aiter_prebuilt.tracing.attention_autograd" not in sys.modules)
 
 
 def main() -> int:

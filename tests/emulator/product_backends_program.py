@@ -40,7 +40,7 @@ OURS = {
     "gemm_a4w4": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a16w16_fp32": ("gemm_tile", "M,N,K", "bf16"),
     "gemm_a8w8_blockscale_bpreshuffle": ("blockscale_shuffled", "M,N,K", "bf16"),
-    "deepgemm": ("grouped", "M,N,K", "bf16"),
+    "deepgemm": ("grouped", "M,N,K", "bf16_bf16"),
     "smoothquant_fwd": ("smoothquant_loop", "M,N", "bf16_i8"),
 }
 #: Matrices of each operand of ``deepgemm``.

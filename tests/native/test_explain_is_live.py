@@ -215,6 +215,18 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_qk_norm_rope_1way": lambda s: {
+        "T": "bf16", "F": "f32", "batch_size": "2", "num_tokens": "3", "rows": "3", "num_heads_q": "2", "num_heads_k": "1",
+        "head_size": "64", "QD": "64", "KD": "64", "q_rows": "12", "k_rows": "6", "oq_rows": "12", "ok_rows": "6", "q_last": "64",
+        "k_last": "64", "last": "64", "oq_last": "64", "ok_last": "64", "is_interleaved": "0",
+    },
+    "fused_qk_norm_rope_2way": lambda s: {
+        "T": "bf16", "F": "bf16", "batch_size": "2", "num_tokens0": "3", "rows0": "3", "num_tokens1": "2", "rows1": "2",
+        "num_heads_q": "2", "num_heads_k": "1", "head_size": "64", "q0_rows": "12", "k0_rows": "6", "q1_rows": "8",
+        "k1_rows": "4", "oq_rows": "20", "ok_rows": "10", "is_interleaved": "0",
+        **dict.fromkeys(("QD0", "KD0", "QD1", "KD1", "q0_last", "k0_last", "q1_last", "k1_last"), "64"),
+        **dict.fromkeys(("last0", "last1", "oq_last", "ok_last"), "64"),
+    },
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": lambda s: {
         "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",
         "head_size": "128", "WD": "128", "rows": "5", "last": "1024", "rot": "128", "rotary_dim": "0", "P": "9",

@@ -16,7 +16,7 @@ from support import torch_kernels  # noqa: E402
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import errors  # noqa: E402
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE  # noqa: E402
-from aiter_prebuilt.ops import attention_autograd  # noqa: E402
+from aiter_prebuilt.tracing import attention_autograd  # noqa: E402
 
 #: Dynamo makes an instance of each autograd function that it traces.
 pytestmark = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")

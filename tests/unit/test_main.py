@@ -54,8 +54,8 @@ def test_errors(
 
 def test_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     assert _exit(monkeypatch, "--help") == 0
-    assert "coverage" in capsys.readouterr().out
+    assert "report" in capsys.readouterr().out
     assert _exit(monkeypatch, "plam") == 2
     assert "No such command 'plam'" in capsys.readouterr().err
-    assert _exit(monkeypatch, "coverage", "--profile", "foo") == 2
+    assert _exit(monkeypatch, "report", "coverage", "--profile", "foo") == 2
     assert "'foo': not a profile" in capsys.readouterr().err

@@ -103,6 +103,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "unified_attention": {"window_size": (-1, -1), "causal": True, "q_descale": None},
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": {"mrope_section_": (1, 1, 0)},
     "paged_attention_v1": {"kv_cache_dtype": "auto", "kv_cache_layout": "NHD", "alibi_slopes": None, "sliding_window": 0},
     "paged_attention_ragged": {
         "kv_cache_dtype": "auto", "kv_cache_layout": "NHD", "alibi_slopes": None, "max_num_partitions": 3,

@@ -19,8 +19,6 @@ NOT_JUDGING: Final = frozenset(
     {
         "aiter_prebuilt",
         "aiter_prebuilt._native",
-        "aiter_prebuilt.bundles.extras",
-        "aiter_prebuilt.bundles.installed_bundle",
         "aiter_prebuilt.bundles.locate",
         "aiter_prebuilt.bundles.opening",
         "aiter_prebuilt.contract.judging",

@@ -106,7 +106,7 @@ def differentiated(function: Callable[..., Any], error: Exception, given: Mappin
     if not (isinstance(error, UnsupportedError) and error.asked == f"{name}(requires_grad=True)"):
         return blame(function, error, given)
     with importing:  # late: it imports torch
-        module = import_module(f"aiter_prebuilt.ops.{DIFFERENTIABLE[name]}")
+        module = import_module(f"aiter_prebuilt.tracing.{DIFFERENTIABLE[name]}")
     try:
         return getattr(module, name)(**given)
     except Exception as other:

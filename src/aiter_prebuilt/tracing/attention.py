@@ -8,7 +8,6 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.devices import device
-from aiter_prebuilt.ops import attention_autograd
 from aiter_prebuilt.ops._common import refuse, same_shape, scale_of, window_of, with_probabilities
 from aiter_prebuilt.ops._mla import of_parts, of_works
 from aiter_prebuilt.ops._prompts import beside
@@ -21,6 +20,7 @@ from aiter_prebuilt.ops._ragged import (
     window,
 )
 from aiter_prebuilt.ops._sequence_lists import apart
+from aiter_prebuilt.tracing import attention_autograd
 from aiter_prebuilt.tracing.library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
