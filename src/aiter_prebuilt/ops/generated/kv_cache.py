@@ -43,7 +43,7 @@ def reshape_and_cache(
         value_cache: [..., value_columns] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, d, block_size],
             or with ``asm_layout`` [blocks, heads, block_size / x, d, x], of which the first shape may be another name, as in
             AITER.
-        slot_mapping: [tokens] int64, block * block_size + offset.
+        slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating); only "auto" and "fp8" and "fp8_e4m3" are covered.
         k_scale: k_scales elements, fp32, or None; one value; None is 1.
@@ -81,7 +81,7 @@ def reshape_and_cache_flash(
             strided, the others are dense; blocks may lie apart, both caches' alike.
         value_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; the first dim may be
             strided, the others are dense.
-        slot_mapping: [tokens] int64, block * block_size + offset.
+        slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are covered.
         k_scale: k_scales elements, fp32, one value, which "auto" does not read.
@@ -122,7 +122,7 @@ def reshape_and_cache_with_pertoken_quant(
         k_dequant_scales: [..., scale_columns] fp32, read and written; [heads, slots], or with ``asm_layout`` [blocks, heads,
             block_size].
         v_dequant_scales: [..., scale_columns] fp32, read and written; as for the keys.
-        slot_mapping: [tokens] int64, block * block_size + offset.
+        slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         asm_layout: a bool.
 
     Raises:
@@ -152,7 +152,7 @@ def concat_and_cache_mla(
         k_pe: [p_rows, pe] bf16 or fp16, rows may be strided.
         kv_cache: [blocks, block_size, rank + pe] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the
             last dim contiguous; blocks and their entries may lie apart.
-        slot_mapping: [tokens] int64, block * block_size + offset.
+        slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``kv_c``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating; how infinities and NaN are stored depends on the kernel); only "auto" and "fp8" and "fp8_e4m3" are
             covered.
@@ -183,7 +183,7 @@ def indexer_k_quant_and_cache(
         k: [tokens, d] bf16 or fp16, d is a multiple of 128; NaN becomes the lowest finite code.
         kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, read and written; of each block first the codes
             [block_size, d] of the target's e4m3, then the fp32 scales [block_size, d / 128]; width at least d + d / 32.
-        slot_mapping: [tokens] int64, block * block_size + offset.
+        slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         quant_block_size: only 128 is covered.
         scale_fmt: "ue8m0" rounds scales up to a power of two; any other text leaves ``max(amax, 1e-4) / qmax``.
         preshuffle: the codes of a block lie in tiles of 16 keys and 16 columns, one behind the other; block_size is a multiple of
