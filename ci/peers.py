@@ -105,7 +105,7 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
                 [sys.executable, "-m", "aiter_prebuilt_emulator.torch", *words], env=environment, cwd=folder,
                 capture_output=True, text=True, errors="replace", check=False, timeout=limits[1],
             )  # fmt: skip
-            last = (done.stderr.strip().splitlines() or [""])[-1][:160]
+            last = named_shortly((done.stderr.strip().splitlines() or [""])[-1], tree)[:160]
             end = f"exit code {done.returncode}: {last}" if done.returncode else ""
         except subprocess.TimeoutExpired:
             end = f"cut off after {limits[1]:.0f} s"
@@ -114,6 +114,13 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
     return summary([json.loads(line) for line in lines], end, judged) | {
         "seconds": round(time.monotonic() - began)
     }
+
+
+def named_shortly(text: str, tree: Path) -> str:
+    """Name files of the project and of AITER's checkout by their paths there: the table is for every machine."""
+    for folder in (ROOT, tree):
+        text = text.replace(f"{folder}/", "")
+    return text
 
 
 def summary(lines: list[dict[str, Any]], end: str, judged: bool = False) -> dict[str, Any]:

@@ -348,12 +348,19 @@ def refusals() -> None:
         ("alibi_slopes=...", {"alibi_slopes": slopes}),
     ):
         refused(asked_for, f"{name}{asked_for}", partial(ap.flash_attn_varlen_func, *rows, *lists, **options))
-    try:
-        ap.flash_attn_func(tensors[0], tensors[1][:, :, :, :32], tensors[2])
-    except AiterPrebuiltError as error:
-        check(f"a wrong call: {error}", "gradient" not in str(error))
-    else:
-        PROBLEMS.append("a wrong call ran")
+    word: Any = "z"
+    calls: tuple[tuple[str, Callable[[], Any]], ...] = (
+        ("a wrong call", lambda: ap.flash_attn_func(tensors[0], tensors[1][:, :, :, :32], tensors[2])),
+        ("a word for a number", lambda: ap.flash_attn_func(*tensors, how_v3_bf16_cvt=word)),
+        ("a word for a number", lambda: ap.flash_attn_varlen_func(*rows, *lists, how_v3_bf16_cvt=word)),
+    )
+    for what, wrong in calls:
+        try:
+            wrong()
+        except AiterPrebuiltError as error:
+            check(f"{what}: {error}", "gradient" not in str(error))
+        else:
+            PROBLEMS.append(f"{what} ran")
 
 
 def without() -> None:

@@ -19,7 +19,7 @@ from aiter_prebuilt.ops._sequence_lists import with_two_gaps
 
 #: Its functions, which are called with arguments in tuples: too much for a type checker.
 _CALLED: Final[Any] = aiter_prebuilt
-#: Roundings to bf16 that the backward operators know. The forward ones read other numbers as the first of these.
+#: Roundings to bf16 that the backward operators know.
 _ROUNDINGS: Final = (0, 1, 2)
 
 
@@ -49,9 +49,8 @@ def flash_attn_func(
     name = "flash_attn_func"
     left, right = _bounds(name, window_size, q.shape[1], k.shape[1], causal)
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
-    rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
     tensors = _distinct(q, k, v, sink_ptr)
-    out, lse = _Dense.apply(*tensors, scale, left, right, rounding, bool(deterministic))  # type: ignore[no-untyped-call]
+    out, lse = _Dense.apply(*tensors, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
     return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
 
 
@@ -101,14 +100,13 @@ def flash_attn_varlen_func(
     if k.dim() == v.dim() == 4 and k.shape[0] == v.shape[0] == 1:
         k, v = k[0], v[0]
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
-    rounding = how_v3_bf16_cvt if how_v3_bf16_cvt in _ROUNDINGS else 0
     starts = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded)
     # An autograd function with two results may write whole tensors alone: a view is written through a copy of it, which keeps the
     # rows of no sequence.
     view = out if out is not None and out._is_view() else None  # noqa: SLF001  # torch has no other word for it
     tensors = _distinct(q, k, v, sink_ptr, out if view is None else view.clone(), *starts)
     most = (max_seqlen_q, max_seqlen_k)
-    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, rounding, bool(deterministic))  # type: ignore[no-untyped-call]
+    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
     made = made if view is None else view.copy_(made)
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
 
@@ -162,7 +160,7 @@ class _Dense(torch.autograd.Function):
         made = None
         if not deterministic and d_sink is None and scale > 0:
             with suppress(NoOperatorError):  # its kernels are AMD's assembly
-                made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, rounding)
+                made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, _known(rounding))
         if made is None:
             made = _CALLED.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
         return (*_asked(ctx, made, sink, d_sink), *(None,) * 5)
@@ -225,7 +223,7 @@ class _Ragged(torch.autograd.Function):
         made = None
         # The assembly takes no window but that of a causal mask, and multiplies keys of padding with zeros: NaN stays NaN.
         if not (deterministic or padded) and d_sink is None and scale > 0 and left < 0 and right <= 0:
-            how = (*tensors[:-1], right == 0, -1, -1, False, True, rounding)
+            how = (*tensors[:-1], right == 0, -1, -1, False, True, _known(rounding))
             with suppress(NoOperatorError):  # its kernels are AMD's assembly
                 made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
         if made is None:
@@ -261,6 +259,11 @@ def _bounds(function: str, window_size: Any, queries: int, keys: int, causal: bo
     if first > 0 and left >= 0:
         raise _no_backward(function, f"window_size={window_size!r}", "Use window_size=(left, right)")
     return max(left, -1), max(right, -1)
+
+
+def _known(rounding: int) -> int:
+    """The rounding of the backward operators: the forward ones read numbers that these do not know as the first."""
+    return rounding if rounding in _ROUNDINGS else 0
 
 
 def _rows(dout: torch.Tensor) -> torch.Tensor:
