@@ -21,58 +21,60 @@ _ENUM = ("", "if TYPE_CHECKING:", "    from enum import Enum", "", "    import t
 
 
 def functions(family: Family) -> str | None:
-    """The module of a family, or None when all of it is written by hand."""
+    """Write the module of a family: its generated functions, and what its hand-written ones refuse.
+
+    Eager and traced functions call the refusals. So the module imports neither.
+
+    Args:
+        family: the family.
+
+    Returns:
+        The text. None if all functions are written by hand and refuse nothing.
+    """
     mine = [operator for operator in family.operators if operator.function is None]
-    if not mine:
+    by_hand = [
+        operator for operator in family.operators if operator.function is not None and refused(operator)
+    ]
+    if not mine and not by_hand:
         return None
     bodies = [line for operator in mine for line in ("", "", *function(operator))]
+    bodies += [line for operator in by_hand for line in ("", "", *refusing(operator))]
     made = [line for operator in mine for line in lines_of(operator)]
+    typing = [
+        *(["TYPE_CHECKING"] if any("torch." in line or "Enum" in line for line in bodies) else []),
+        *(["Any"] if any(": Any" in line for line in made) else []),
+    ]
+    own = ["from aiter_prebuilt.ops._traced import traced"] if mine else []
+    if any("blame(" in line for line in bodies):
+        own.insert(0, "from aiter_prebuilt.ops._named_errors import blame")
     head = [
         NOTICE.format(families=family.family),
-        f'"""AITER\'s functions of the family ``{family.family}``."""',
+        f'"""AITER\'s functions of the family ``{family.family}``, and refusals of its hand-written ones."""'
+        if by_hand
+        else f'"""AITER\'s functions of the family ``{family.family}``."""',
         "",
         "from __future__ import annotations",
         "",
-        f"from typing import TYPE_CHECKING{', Any' if any(': Any' in line for line in made) else ''}",
-        "",
-        "from aiter_prebuilt.launch.dispatch import operator",
+        *([f"from typing import {', '.join(typing)}", ""] if typing else []),
+        *(["from aiter_prebuilt.launch.dispatch import operator"] if mine else []),
         *_common([*bodies, *made]),
-        *(
-            ["from aiter_prebuilt.ops._named_errors import blame"]
-            if any("blame(" in line for line in bodies)
-            else []
-        ),
-        "from aiter_prebuilt.ops._traced import traced",
-        *(_ENUM if any(each.enum for operator in mine for each in operator.python.parameters) else _TORCH),
+        *own,
+        *_for_types(bodies),
         "",
         *(f'_{operator.name} = operator("{operator.name}")' for operator in mine),
         *made,
     ]
+    while not head[-1]:
+        head.pop()
     return "\n".join([*head, *bodies]) + "\n"
 
 
-def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
-    """Refusals of the functions that ``ops/<module>.py`` has by hand, or None when they refuse nothing. Eager and traced ones
-    call them, so they are a module that imports neither.
-    """
-    mine = [operator for operator in operators if operator.function == module and refused(operator)]
-    if not mine:
-        return None
-    bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
-    families = "|".join(sorted({operator.family for operator in mine}))
+def _for_types(bodies: Sequence[str]) -> tuple[str, ...]:
+    """Import what only annotations name."""
     tensors = any("torch." in line for line in bodies)
-    enums = any("Enum" in line for line in bodies)
-    head = [
-        NOTICE.format(families=families),
-        f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
-        "",
-        "from __future__ import annotations",
-        "",
-        *(["from typing import TYPE_CHECKING", ""] if tensors or enums else []),
-        *_common(bodies),
-        *(_ENUM[: None if tensors else 3] if enums else _TORCH if tensors else []),
-    ]
-    return "\n".join([*head, *bodies]) + "\n"
+    if any("Enum" in line for line in bodies):
+        return _ENUM if tensors else _ENUM[:3]
+    return _TORCH if tensors else ()
 
 
 def _common(bodies: Sequence[str]) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from build_tools.errors import ManifestError, StaleFilesError
+from build_tools.errors import StaleFilesError
 from build_tools.files.reproducible import write_atomic
 from build_tools.generate import call_forms, exports, functions, layout, matrix, signatures, table, traced
 from build_tools.manifest.model import Manifest
@@ -37,12 +37,6 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         **matrix.files(root),
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
-    for module in sorted({operator.function for operator in operators if operator.function is not None}):
-        if texts.get(module) is not None:
-            raise ManifestError(
-                [f"manifests/{module}: ops/{module}.py, a module by hand, has this name: rename one"]
-            )
-        texts[module] = functions.refusals_of(module, operators)
     return made | {GENERATED / f"{module}.py": text for module, text in texts.items() if text is not None}
 
 

@@ -44,7 +44,7 @@ def traced(operators: Iterable[Operator]) -> str:
     modules: dict[str, list[str]] = {}
     for operator in operators:
         if operator.function is not None and refused(operator):
-            modules.setdefault(operator.function, []).append(f"refuse_{operator.name}")
+            modules.setdefault(operator.family, []).append(f"refuse_{operator.name}")
     imports = [
         line
         for module, names in sorted(modules.items())

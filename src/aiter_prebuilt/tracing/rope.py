@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/fused_norms.py``: as ``calls``."""
+"""What Dynamo traces of the functions of ``ops/rope_cache_kv.py`` and ``ops/qk_norm.py``: as ``calls``."""
 
 from __future__ import annotations
 
