@@ -21,7 +21,38 @@ _ENUM = ("", "if TYPE_CHECKING:", "    from enum import Enum", "", "    import t
 
 
 def functions(family: Family) -> str | None:
-    """Write the module of a family: its generated functions, and what its hand-written ones refuse.
+    """The module of a family, or None when all of it is written by hand."""
+    mine = [operator for operator in family.operators if operator.function is None]
+    if not mine:
+        return None
+    bodies = [line for operator in mine for line in ("", "", *function(operator))]
+    made = [line for operator in mine for line in lines_of(operator)]
+    head = [
+        NOTICE.format(families=family.family),
+        f'"""AITER\'s functions of the family ``{family.family}``."""',
+        "",
+        "from __future__ import annotations",
+        "",
+        f"from typing import TYPE_CHECKING{', Any' if any(': Any' in line for line in made) else ''}",
+        "",
+        "from aiter_prebuilt.launch.dispatch import operator",
+        *_common([*bodies, *made]),
+        *(
+            ["from aiter_prebuilt.ops._named_errors import blame"]
+            if any("blame(" in line for line in bodies)
+            else []
+        ),
+        "from aiter_prebuilt.ops._traced import traced",
+        *(_ENUM if any(each.enum for operator in mine for each in operator.python.parameters) else _TORCH),
+        "",
+        *(f'_{operator.name} = operator("{operator.name}")' for operator in mine),
+        *made,
+    ]
+    return "\n".join([*head, *bodies]) + "\n"
+
+
+def refusals_of(family: Family) -> str | None:
+    """Write the module of what a family's hand-written functions refuse.
 
     Eager and traced functions call the refusals. So the module imports neither.
 
@@ -29,43 +60,23 @@ def functions(family: Family) -> str | None:
         family: the family.
 
     Returns:
-        The text. None if all functions are written by hand and refuse nothing.
+        The text. None if they refuse nothing.
     """
-    mine = [operator for operator in family.operators if operator.function is None]
-    by_hand = [
-        operator for operator in family.operators if operator.function is not None and refused(operator)
-    ]
-    if not mine and not by_hand:
+    mine = [operator for operator in family.operators if operator.function is not None and refused(operator)]
+    if not mine:
         return None
-    bodies = [line for operator in mine for line in ("", "", *function(operator))]
-    bodies += [line for operator in by_hand for line in ("", "", *refusing(operator))]
-    made = [line for operator in mine for line in lines_of(operator)]
-    typing = [
-        *(["TYPE_CHECKING"] if any("torch." in line or "Enum" in line for line in bodies) else []),
-        *(["Any"] if any(": Any" in line for line in made) else []),
-    ]
-    own = ["from aiter_prebuilt.ops._traced import traced"] if mine else []
-    if any("blame(" in line for line in bodies):
-        own.insert(0, "from aiter_prebuilt.ops._named_errors import blame")
+    bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
+    types = _for_types(bodies)
     head = [
         NOTICE.format(families=family.family),
-        f'"""AITER\'s functions of the family ``{family.family}``, and refusals of its hand-written ones."""'
-        if by_hand
-        else f'"""AITER\'s functions of the family ``{family.family}``."""',
+        f'"""Refuse options that no kernel of the family ``{family.family}`` covers."""',
         "",
         "from __future__ import annotations",
         "",
-        *([f"from typing import {', '.join(typing)}", ""] if typing else []),
-        *(["from aiter_prebuilt.launch.dispatch import operator"] if mine else []),
-        *_common([*bodies, *made]),
-        *own,
-        *_for_types(bodies),
-        "",
-        *(f'_{operator.name} = operator("{operator.name}")' for operator in mine),
-        *made,
+        *(["from typing import TYPE_CHECKING", ""] if types else []),
+        *_common(bodies),
+        *types,
     ]
-    while not head[-1]:
-        head.pop()
     return "\n".join([*head, *bodies]) + "\n"
 
 

@@ -14,6 +14,8 @@ from build_tools.shapes import models
 from build_tools.tools import pins
 
 GENERATED: Final = Path("src/aiter_prebuilt/ops/generated")
+#: What hand-written functions refuse.
+REFUSALS: Final = Path("src/aiter_prebuilt/ops/refusals")
 COMMAND: Final = "python -m build_tools generate"
 
 
@@ -34,10 +36,17 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
+        REFUSALS
+        / "__init__.py": f'"""Written by `{COMMAND}`: what hand-written functions refuse. Do not edit."""\n',
         **matrix.files(root),
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
-    return made | {GENERATED / f"{module}.py": text for module, text in texts.items() if text is not None}
+    refused = {family.family: functions.refusals_of(family) for family in manifest.families.values()}
+    return (
+        made
+        | {GENERATED / f"{name}.py": text for name, text in texts.items() if text is not None}
+        | {REFUSALS / f"{name}.py": text for name, text in refused.items() if text is not None}
+    )
 
 
 def stale(manifest: Manifest, root: Path) -> list[Path]:
@@ -46,7 +55,8 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
-        for path in sorted((root / GENERATED).glob("*.py"))
+        for folder in (GENERATED, REFUSALS)
+        for path in sorted((root / folder).glob("*.py"))
         if path.relative_to(root) not in made
     ]
     return wrong

@@ -48,7 +48,7 @@ def traced(operators: Iterable[Operator]) -> str:
     imports = [
         line
         for module, names in sorted(modules.items())
-        for line in imported(f"aiter_prebuilt.ops.generated.{module}", sorted(names))
+        for line in imported(f"aiter_prebuilt.ops.refusals.{module}", sorted(names))
     ]
     lines = [*_HEAD.splitlines(), *imports, *_REST.splitlines()]
     direct: dict[str, str] = {}

@@ -135,7 +135,7 @@ def _cases(settings: Settings, manifest: Manifest) -> dict[str, Cases]:
 
 
 def _targets(settings: Settings, manifest: Manifest) -> list[str]:
-    embedded = [name for name, target in manifest.targets.items() if target.vendor == "amd"]
+    embedded = list(manifest.amd)
     for name in settings.targets:
         if name not in embedded:
             raise UsageError(

@@ -162,9 +162,7 @@ def _modelled(
     from build_tools.timing import document as documents
     from build_tools.timing.calls import Place, asked_of, explained, predicted
 
-    targets = {
-        name: each for name, each in load(options.ROOT / "manifests").targets.items() if each.vendor == "amd"
-    }
+    targets = load(options.ROOT / "manifests").amd
     if target not in targets:
         raise UnknownTargetError(
             f"predict times on {target}", f"the targets are {', '.join(targets)}", "Name one of them"

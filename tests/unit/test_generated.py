@@ -232,12 +232,15 @@ def test_dims_become_python() -> None:
         substituted("d", {})
 
 
-def test_one_module_has_a_family_s_functions_and_the_refusals_of_those_by_hand() -> None:
-    text = functions.functions(MANIFEST.families["gemm_asm"])
-    assert text is not None
-    found = {node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    assert {name for name in found if not name.startswith("_")} == {
-        operator.name if operator.function is None else f"refuse_{operator.name}"
-        for operator in MANIFEST.families["gemm_asm"].operators
-        if operator.function is None or functions.refused(operator)
-    }
+def test_one_module_has_a_family_s_functions_and_one_the_refusals_of_those_by_hand() -> None:
+    family = MANIFEST.families["gemm_asm"]
+    made = ast.parse(functions.functions(family) or "").body
+    assert {
+        node.name for node in made if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    } == {operator.name for operator in family.operators if operator.function is None}
+    refusing = ast.parse(functions.refusals_of(family) or "").body
+    assert [node.name for node in refusing if isinstance(node, ast.FunctionDef)] == [
+        f"refuse_{operator.name}"
+        for operator in family.operators
+        if operator.function is not None and functions.refused(operator)
+    ]

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output
 from aiter_prebuilt.ops._pairs import of_pairs, scale_sizes
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.activation import (
+from aiter_prebuilt.ops.refusals.activation import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
     refuse_silu_and_mul_quant_fp4,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of, window_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.refusals.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,7 @@ from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, same_shape
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._ragged import tokens_first
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_ragged import (
+from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_paged_attention_ragged,
     refuse_paged_attention_v1,
 )

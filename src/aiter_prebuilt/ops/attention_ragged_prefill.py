@@ -10,7 +10,7 @@ from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, with_probabiliti
 from aiter_prebuilt.ops._ragged import as_f32, paged, prefilled, window
 from aiter_prebuilt.ops._sequence_lists import of_table
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_ragged import (
+from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_mha_batch_prefill,
     refuse_mha_batch_prefill_func,
 )

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._delta import channels_of_tokens, with_silu
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.causal_conv1d_steps import refuse_causal_conv1d_update_in_place
+from aiter_prebuilt.ops.refusals.causal_conv1d_steps import refuse_causal_conv1d_update_in_place
 
 if TYPE_CHECKING:
     import torch

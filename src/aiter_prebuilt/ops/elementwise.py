@@ -10,7 +10,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._broadcast import OPERATIONS, mixed, remembered, views
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.elementwise import refuse_binary_mixed
+from aiter_prebuilt.ops.refusals.elementwise import refuse_binary_mixed
 
 if TYPE_CHECKING:
     import torch

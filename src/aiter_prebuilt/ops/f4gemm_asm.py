@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, halvings, no_output
 from aiter_prebuilt.ops._products import product, weighted
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.f4gemm_asm import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
+from aiter_prebuilt.ops.refusals.f4gemm_asm import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.f4gemm_asm import refuse_gemm_a4w4_blockscale
+from aiter_prebuilt.ops.refusals.f4gemm_asm import refuse_gemm_a4w4_blockscale
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes, number
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.fmoe_f4_asm import refuse_fmoe_g1u1_mxfp4
+from aiter_prebuilt.ops.refusals.fmoe_f4_asm import refuse_fmoe_g1u1_mxfp4
 
 if TYPE_CHECKING:
     from enum import Enum

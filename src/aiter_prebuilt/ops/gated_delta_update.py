@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
 from aiter_prebuilt.ops._delta import rows_of_slots
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gated_delta_update import (
+from aiter_prebuilt.ops.refusals.gated_delta_update import (
     refuse_fused_recurrent_gated_delta_rule_update,
     refuse_fused_sigmoid_gating_delta_rule_update,
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gemm_ck import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.refusals.gemm_ck import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
 
 if TYPE_CHECKING:
     import torch

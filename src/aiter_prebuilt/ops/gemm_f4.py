@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
 from aiter_prebuilt.ops._products import product
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gemm_f4 import (
+from aiter_prebuilt.ops.refusals.gemm_f4 import (
     refuse_gemm_a16wfp4,
     refuse_gemm_afp4wfp4,
     refuse_gemm_afp4wfp4_pre_quant,

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._products import product, turned
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gemm_quantising import (
+from aiter_prebuilt.ops.refusals.gemm_quantising import (
     refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
     refuse_gemm_a16w8_blockscale,
 )

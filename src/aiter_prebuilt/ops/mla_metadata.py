@@ -9,7 +9,7 @@ from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._mla import addresses, contexts_of, in_order
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla import refuse_get_mla_metadata_v1
+from aiter_prebuilt.ops.refusals.mla import refuse_get_mla_metadata_v1
 
 if TYPE_CHECKING:
     import torch

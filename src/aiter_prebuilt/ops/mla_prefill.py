@@ -9,7 +9,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._current import units_here
 from aiter_prebuilt.ops._prompts import beside
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla_prefill import refuse_get_ps_metadata_v1
+from aiter_prebuilt.ops.refusals.mla_prefill import refuse_get_ps_metadata_v1
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.moe_gating import refuse_topk_gating
+from aiter_prebuilt.ops.refusals.moe_gating import refuse_topk_gating
 
 if TYPE_CHECKING:
     import torch

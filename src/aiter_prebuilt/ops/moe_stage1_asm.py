@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.ops._moe import quantised, result
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.moe_stage1_asm import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.refusals.moe_stage1_asm import refuse_moe_stage1_g1u1
 
 if TYPE_CHECKING:
     from enum import Enum

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, number, refuse
 from aiter_prebuilt.ops._mxfp import of_rows, wants_fp8
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mxfp import refuse_downcast_to_mxfp, refuse_downcast_to_mxfp8
+from aiter_prebuilt.ops.refusals.mxfp import refuse_downcast_to_mxfp, refuse_downcast_to_mxfp8
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes, number
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mxfp import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
+from aiter_prebuilt.ops.refusals.mxfp import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, new_results, no_output
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.norm_group_quant import (
+from aiter_prebuilt.ops.refusals.norm_group_quant import (
     refuse_act_mul_and_fp8_group_quant,
     refuse_fused_rms_fp8_group_quant,
 )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, like, no_output
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.qk_norm import refuse_fused_qk_rmsnorm_group_quant
+from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_quant
 
 if TYPE_CHECKING:
     import torch

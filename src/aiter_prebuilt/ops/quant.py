@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.quant import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
 
 if TYPE_CHECKING:
     import torch

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.topk_rows import refuse_topk_plain
+from aiter_prebuilt.ops.refusals.topk_rows import refuse_topk_plain
 
 if TYPE_CHECKING:
     import torch

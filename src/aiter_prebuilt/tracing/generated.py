@@ -18,21 +18,21 @@ from aiter_prebuilt.ops._common import (
     refuse_shuffled,
     result_of,
 )
-from aiter_prebuilt.ops.generated.activation import (
+from aiter_prebuilt.ops.refusals.activation import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
     refuse_silu_and_mul_quant_fp4,
 )
-from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
-from aiter_prebuilt.ops.generated.attention_asm import (
+from aiter_prebuilt.ops.refusals.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.refusals.attention_asm import (
     refuse_fmha_v3_fwd,
     refuse_fmha_v3_varlen_fwd,
     refuse_pa_fwd_asm,
 )
-from aiter_prebuilt.ops.generated.attention_bwd import refuse_mha_bwd, refuse_mha_varlen_bwd
-from aiter_prebuilt.ops.generated.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
-from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
-from aiter_prebuilt.ops.generated.attention_ragged import (
+from aiter_prebuilt.ops.refusals.attention_bwd import refuse_mha_bwd, refuse_mha_varlen_bwd
+from aiter_prebuilt.ops.refusals.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.refusals.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
+from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
     refuse_mha_batch_prefill,
     refuse_mha_batch_prefill_func,
@@ -40,54 +40,54 @@ from aiter_prebuilt.ops.generated.attention_ragged import (
     refuse_paged_attention_v1,
     refuse_unified_attention,
 )
-from aiter_prebuilt.ops.generated.causal_conv1d_steps import refuse_causal_conv1d_update_in_place
-from aiter_prebuilt.ops.generated.elementwise import refuse_binary_mixed
-from aiter_prebuilt.ops.generated.f4gemm_asm import (
+from aiter_prebuilt.ops.refusals.causal_conv1d_steps import refuse_causal_conv1d_update_in_place
+from aiter_prebuilt.ops.refusals.elementwise import refuse_binary_mixed
+from aiter_prebuilt.ops.refusals.f4gemm_asm import (
     refuse_gemm_a4w4,
     refuse_gemm_a4w4_asm,
     refuse_gemm_a4w4_blockscale,
 )
-from aiter_prebuilt.ops.generated.fmoe_f4_asm import refuse_fmoe_g1u1_mxfp4
-from aiter_prebuilt.ops.generated.gated_delta_update import (
+from aiter_prebuilt.ops.refusals.fmoe_f4_asm import refuse_fmoe_g1u1_mxfp4
+from aiter_prebuilt.ops.refusals.gated_delta_update import (
     refuse_fused_recurrent_gated_delta_rule_update,
     refuse_fused_sigmoid_gating_delta_rule_update,
 )
-from aiter_prebuilt.ops.generated.gemm_ck import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
-from aiter_prebuilt.ops.generated.gemm_f4 import (
+from aiter_prebuilt.ops.refusals.gemm_ck import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.refusals.gemm_f4 import (
     refuse_gemm_a16wfp4,
     refuse_gemm_afp4wfp4,
     refuse_gemm_afp4wfp4_pre_quant,
     refuse_gemm_afp4wfp4_preshuffle,
 )
-from aiter_prebuilt.ops.generated.gemm_quantising import (
+from aiter_prebuilt.ops.refusals.gemm_quantising import (
     refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
     refuse_gemm_a16w8_blockscale,
 )
-from aiter_prebuilt.ops.generated.mla import (
+from aiter_prebuilt.ops.refusals.mla import (
     refuse_get_mla_metadata_v1,
     refuse_mla_decode_fwd,
     refuse_mla_decode_stage1_asm_fwd,
     refuse_mla_prefill_fwd,
 )
-from aiter_prebuilt.ops.generated.mla_prefill import refuse_get_ps_metadata_v1
-from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
-from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
-from aiter_prebuilt.ops.generated.moe_gating import refuse_topk_gating
-from aiter_prebuilt.ops.generated.moe_stage1_asm import refuse_moe_stage1_g1u1
-from aiter_prebuilt.ops.generated.moe_tokens import refuse_moe_fused_gate
-from aiter_prebuilt.ops.generated.mxfp import (
+from aiter_prebuilt.ops.refusals.mla_prefill import refuse_get_ps_metadata_v1
+from aiter_prebuilt.ops.refusals.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
+from aiter_prebuilt.ops.refusals.moe_cktile import refuse_moe_cktile2stages_gemm1
+from aiter_prebuilt.ops.refusals.moe_gating import refuse_topk_gating
+from aiter_prebuilt.ops.refusals.moe_stage1_asm import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.refusals.moe_tokens import refuse_moe_fused_gate
+from aiter_prebuilt.ops.refusals.mxfp import (
     refuse_downcast_to_mxfp,
     refuse_downcast_to_mxfp8,
     refuse_dynamic_per_group_scaled_quant,
     refuse_quant_mxfp4,
 )
-from aiter_prebuilt.ops.generated.norm_group_quant import (
+from aiter_prebuilt.ops.refusals.norm_group_quant import (
     refuse_act_mul_and_fp8_group_quant,
     refuse_fused_rms_fp8_group_quant,
 )
-from aiter_prebuilt.ops.generated.qk_norm import refuse_fused_qk_rmsnorm_group_quant
-from aiter_prebuilt.ops.generated.quant import refuse_dynamic_per_group_scaled_quant_fp4
-from aiter_prebuilt.ops.generated.topk_rows import refuse_topk_plain
+from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_quant
+from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.refusals.topk_rows import refuse_topk_plain
 from aiter_prebuilt.tracing import calls
 from aiter_prebuilt.tracing.library import NAMESPACE
 
