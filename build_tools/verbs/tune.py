@@ -142,7 +142,7 @@ def _of_models(models: tuple[str, ...], functions: tuple[str, ...], target: str)
     from build_tools.manifest.parse import load
     from build_tools.shapes import ask, problems
     from build_tools.shapes import models as told
-    from build_tools.timing.words import calls_of
+    from build_tools.timing.call_text import calls_of
 
     if not models:
         return []

@@ -1,4 +1,4 @@
-// Memory that a function returns: what its framework is called with for it, each time anew.
+// Memory that a function returns: the framework function that allocates it, called for each result.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace apb {
 
 // function(*arguments), or where a device is the thread's current one near(*near_arguments), which makes the same there sooner.
-struct Making {
+struct OutputAllocation {
   py::Ref function;
   py::Ref arguments;
   py::Ref near;
@@ -24,6 +24,6 @@ struct Making {
 
 // (function, arguments), or (function, arguments, near, its arguments, None or (vendor, ordinal)). False: it is neither; nothing
 // is set unless interrupted().
-[[nodiscard]] bool read_making(PyObject* said, Making& out);
+[[nodiscard]] bool read_allocation(PyObject* said, OutputAllocation& out);
 
 }  // namespace apb

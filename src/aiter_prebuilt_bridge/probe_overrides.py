@@ -14,7 +14,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import record
+from aiter_prebuilt_bridge import lookup_log
 
 
 def _detect_native() -> Any:
@@ -130,7 +130,7 @@ def of(module: str) -> Mapping[str, FunctionType]:
 
 
 def answered(code: CodeType, answers: Mapping[str, FunctionType]) -> CodeType:
-    """The code of a module whose functions named in ``answers`` do what those do."""
+    """The code of a module whose functions named in ``probe_overrides`` do what those do."""
     words = {name: word for functions in _ANSWERS.values() for name, (_, word) in functions.items()}
     return code.replace(co_consts=tuple(_exchanged(each, answers, words) for each in code.co_consts))
 
@@ -159,7 +159,7 @@ def _exchanged(found: object, answers: Mapping[str, FunctionType], words: Mappin
     shape = found.co_argcount + found.co_kwonlyargcount + len(found.co_freevars)
     if shape or not _says(found, words[found.co_name]):
         return found
-    record.answered(found.co_name)
+    lookup_log.answered(found.co_name)
     return answers[found.co_name].__code__.replace(co_name=found.co_name)
 
 

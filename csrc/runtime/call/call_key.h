@@ -1,4 +1,4 @@
-// What a call is of, in words: what makes two calls the same to what is remembered about them in front of an operator.
+// The cache key of a call: the words that must be equal for a remembered decision to be used again.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 namespace apb {
 
 template <std::size_t Most>
-struct CallWords {
+struct CallKey {
   std::array<std::uint64_t, Most> words;  // left uninitialised beyond `count`
   std::size_t count;
 

@@ -1,7 +1,7 @@
-"""What a function of AITER's says in other words than ours: names and places of parameters, and options that ours lack.
+"""Map AITER's parameters to ours where names, places or options differ.
 
-Every row was read in AITER's source, of August 2026 and where it has the name of November 2025. The guard (``covers``) still
-reads both signatures: a row explains the parameters that it names, and what a later AITER adds beside them stays unexplained.
+Each row was read in AITER's source: of August 2026, and of November 2025 where that has the name. ``signature_check`` still reads
+both signatures. A row explains the parameters that it names; what a later AITER adds beside them stays unexplained.
 Names whose meaning depends on the AITER that is installed are in ``semantic_changes``.
 """
 

@@ -8,8 +8,8 @@ import threading
 from dataclasses import dataclass, replace
 from typing import Final
 
-from aiter_prebuilt_bridge.covers import Words
 from aiter_prebuilt_bridge.errors import CompileRefusedError
+from aiter_prebuilt_bridge.signature_check import Words
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 LOGGER: Final = logging.getLogger("aiter_prebuilt_bridge")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature
 from typing import Any, Final
 
-from aiter_prebuilt_bridge.readings import ANY, PLAIN, Reading
+from aiter_prebuilt_bridge.signature_map import ANY, PLAIN, Reading
 
 _POSITIONAL: Final = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 _REST: Final = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)

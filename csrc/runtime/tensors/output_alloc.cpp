@@ -1,4 +1,4 @@
-#include "tensors/making.h"
+#include "tensors/output_alloc.h"
 
 #include <string_view>
 
@@ -8,7 +8,7 @@ namespace {
 PyObject* item(PyObject* tuple, Py_ssize_t i) { return PyTuple_GetItem(tuple, i); }
 bool is_tuple(PyObject* object) { return py::has_flag(object, py::kFlagTuple); }
 
-bool read_device(PyObject* said, Making& out) {
+bool read_device(PyObject* said, OutputAllocation& out) {
   if (py::is_none(said)) return true;
   std::string_view name;
   if (!is_tuple(said) || PyTuple_Size(said) != 2 || !py::read_text(item(said, 0), name) ||
@@ -18,27 +18,27 @@ bool read_device(PyObject* said, Making& out) {
   return true;
 }
 
-// Whether `making.near` makes what is wanted. False also when in doubt.
-bool is_near(const Making& making) {
-  if (!making.near) return false;
-  if (making.ordinal < 0) return true;
-  if (making.device == nullptr) {
-    Driver* driver = opened_driver(making.vendor);
+// Whether `allocation.near` makes what is wanted. False also when in doubt.
+bool is_near(const OutputAllocation& allocation) {
+  if (!allocation.near) return false;
+  if (allocation.ordinal < 0) return true;
+  if (allocation.device == nullptr) {
+    Driver* driver = opened_driver(allocation.vendor);
     Error unused;
-    if (driver != nullptr) making.device = device_of(*driver, making.ordinal, unused);
+    if (driver != nullptr) allocation.device = device_of(*driver, allocation.ordinal, unused);
   }
-  return making.device != nullptr && making.device->is_current();
+  return allocation.device != nullptr && allocation.device->is_current();
 }
 
 }  // namespace
 
-py::Ref Making::make() const {
+py::Ref OutputAllocation::make() const {
   const bool here = is_near(*this);
   return py::Ref(
       PyObject_Call(here ? near.get() : function.get(), here ? near_arguments.get() : arguments.get(), nullptr));
 }
 
-bool read_making(PyObject* said, Making& out) {
+bool read_allocation(PyObject* said, OutputAllocation& out) {
   const Py_ssize_t parts = is_tuple(said) ? PyTuple_Size(said) : 0;
   if ((parts != 2 && parts != 5) || !is_tuple(item(said, 1))) return false;
   out.function = py::Ref::borrow(item(said, 0));

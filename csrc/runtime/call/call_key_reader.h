@@ -1,4 +1,4 @@
-// Everything that is read of a call, in words: compared with those of an earlier call as they are made, or stored.
+// Builds the key of a call, or compares it with a stored key word by word.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "call/call_words.h"
+#include "call/call_key.h"
 
 namespace apb {
 
@@ -56,7 +56,7 @@ class Comparing {
 // Stores them.
 class Storing {
  public:
-  explicit Storing(CallWords<kMostWholeWords>& words) : words_(words) { words_.count = 0; }
+  explicit Storing(CallKey<kMostWholeWords>& words) : words_(words) { words_.count = 0; }
 
   bool put(std::uint64_t word) { return words_.put(word); }
 
@@ -73,7 +73,7 @@ class Storing {
   }
 
  private:
-  CallWords<kMostWholeWords>& words_;
+  CallKey<kMostWholeWords>& words_;
 };
 
 // What it says: two texts that are equal are one to a plan.

@@ -1,6 +1,4 @@
-"""Kernels of matrix instructions that read or write memory less than 4 bytes at a time (``objects/narrow.py``), and why they may:
-``manifests/narrow.toml``.
-"""
+"""List kernels of matrix instructions that access memory in units below 4 bytes, and why (``manifests/narrow.toml``)."""
 
 from __future__ import annotations
 
@@ -10,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from build_tools.objects.narrow import MARK
+from build_tools.objects.subdword_access import MARK
 from build_tools.report.reason_table import Table, read_table
 
 FILE: Final = "manifests/narrow.toml"
