@@ -390,12 +390,13 @@ def peers(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, the manifests, and the workflow of a CI service."""
+    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, and the workflow of a CI service."""
     install(session, *groups("lint", "test", "workflow"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
     run(session, "python", "ci/cpp_lint.py")
+    run(session, "python", "ci/pages.py")
     build_tools(session, "lint")
     run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
     run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)

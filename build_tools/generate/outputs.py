@@ -7,7 +7,17 @@ from typing import Final
 
 from build_tools.errors import StaleFilesError
 from build_tools.files.reproducible import write_atomic
-from build_tools.generate import call_forms, exports, functions, layout, matrix, signatures, table, traced
+from build_tools.generate import (
+    call_forms,
+    exit_codes,
+    exports,
+    functions,
+    layout,
+    matrix,
+    signatures,
+    table,
+    traced,
+)
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
 from build_tools.shapes import models
@@ -34,6 +44,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("src/aiter_prebuilt/tracing/generated.py"): traced.traced(operators),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
+        Path(exit_codes.FILE): exit_codes.page(),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
         REFUSALS
