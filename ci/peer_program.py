@@ -3,9 +3,10 @@
     python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE [pytest] ARGUMENTS...
 
 No assertion of the file is changed. Its timer calls a function once. An exception ends one case. A case is one outermost call
-of a ``test_*``, ``run_*`` or ``bench_*`` function, a comparison outside of them, or with the word ``pytest`` one of pytest's
-tests. Right is a case that launched a kernel and then compared something, and in which every comparison held: AITER's own
-``checkAllclose`` within its tolerance, ``torch.allclose`` and ``torch.equal``, and each assertion.
+of a ``test_*``, ``run_*`` or ``bench_*`` function, or of one whose name begins with a word of ``PEER_CASES``. So is a comparison
+outside of them, and with the word ``pytest`` each of pytest's tests. Right is a case that launched a kernel and then compared
+something, and in which every comparison held: AITER's own ``checkAllclose`` within its tolerance, ``torch.allclose`` and
+``torch.equal``, and each assertion.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from peer_names import missing
 
 CASE = "__peer_case__"
 COMPARE = "__peer_compare__"
-PREFIXES = ("test_", "run_", "bench_")
+PREFIXES = ("test_", "run_", "bench_", *os.environ.get("PEER_CASES", "").split())
 #: Names of verdicts in the row that a test returns. Other bools say what a case is.
 VERDICT = re.compile("close|match|pass|equal|same|correct|^ok$")
 #: Longest reason that is written down, in characters.
@@ -130,7 +131,11 @@ class Cases:
         )  # fmt: skip
 
     def verdicts(self, result: object, given: Collection[str]) -> None:
-        """Read the verdicts in a row that a test returns: bools that are named so, and are none of its parameters."""
+        """Read the verdicts that a test returns: a bool, or in a row the bools that are named so and are no parameters."""
+        if isinstance(result, bool):
+            self.compared = True
+            if not result:
+                self.unequal.append("returns False")
         if not isinstance(result, dict):
             return
         for name, value in result.items():

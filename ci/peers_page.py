@@ -36,12 +36,15 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 | slow | The case took longer than a case may on the embedded device. |
 | other | Any other error. |
 | no comparison | The case launched kernels, and compared nothing. |
-| no kernel | The case passed, and launched no kernel. |
-| own error | The test asks AITER for a name that is nowhere in the sources of its own checkout. |
+| no kernel | The case passed, and launched no kernel. Or it launches none on any machine (1). |
+| own error | The test asks AITER for a name that is nowhere in the sources of its own checkout. Or no machine passes it (1). |
+
+(1) `ci/peers.toml` has the evidence.
 
 A test's comparisons are AITER's `checkAllclose` with its tolerance, `torch.allclose`, `torch.equal`, `assert_close`, each
-`assert`, and each verdict in a row that the test returns. Some tests only print such a result. It counts here all the same.
-A file that judges at its end what its cases return has compared them all; `ci/peers.toml` names such files.
+`assert`, and each verdict in a row that the test returns, or the bool that it returns. Some tests only print such a result. It
+counts here all the same. A file that judges at its end what its cases return has compared them all; `ci/peers.toml` names such
+files.
 """
 
 

@@ -12,14 +12,15 @@ from build_tools.cases.near import Values
 def _rows(
     logits: Values, starts: Values, ends: Values, rows: int, k: int, shape: tuple[int, int]
 ) -> tuple[Values, Values]:
-    """Places and numbers. NaN is the largest; of equal numbers the first are taken; what is not written is masked."""
+    """Places and numbers. NaN is the largest, -0 is below 0. Of equal numbers the first are taken. What is not written is masked."""
     places = np.ma.array(np.full(shape, -1, np.int64), mask=np.ones(shape, bool))
     numbers = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
     for row in range(rows):
         start = max(0, int(starts[row]))
         own = logits[row, start : max(start, int(ends[row]))]
         falling = np.where(np.isnan(own), -np.inf, -own)  # NaN goes with infinity, and before it
-        order = np.lexsort((np.arange(len(own)), ~np.isnan(own), falling))
+        below = (own == 0) & np.signbit(own)
+        order = np.lexsort((np.arange(len(own)), below, ~np.isnan(own), falling))
         taken = np.sort(order[:k])
         found = np.full(shape[1], -1)
         found[: len(taken)] = taken + start
@@ -101,6 +102,6 @@ def draw_crowded(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappin
 def draw_zeros_of_both_signs(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]
 ) -> Values:
-    """0 and -0, which are equal, and numbers below them."""
+    """0 and -0, and numbers below them."""
     del sizes
     return np.where(rng.random(shape) < 0.5, 0.0, -0.0) - (rng.random(shape) < 0.3)

@@ -17,8 +17,29 @@ PREFIX: Final = "adapted."
 _HANDLE: Final = 64
 #: MXFP4: columns of a scale, and rows and columns that scales are padded to a multiple of.
 _GROUP, _ROWS, _COLUMNS = 32, 256, 8
+#: ``get_padded_m``: up to so many rows, and what their number is rounded up to.
+_PADDED_STEPS: Final = ((256, 16), (1024, 32), (4096, 64))
+_LARGEST_STEP: Final = 128
 #: ``round_mode`` of ``quant_mxfp4``: scales of AITER's Triton kernels, codes to nearest even.
 _TO_EVEN: Final = 2
+
+
+def get_padded_m(M: int, N: int, K: int, gl: int) -> int:  # noqa: N803  # AITER's names
+    """Return the rows that AITER's tables of tuned products round ``M`` up to.
+
+    Args:
+        M: rows of the product.
+        N: columns of the product.
+        K: does not count.
+        gl: 0: a multiple of 16 to 128, larger for more rows; 1: a power of two; another number: ``M`` itself.
+    """
+    del K
+    if gl == 0:
+        step = next((step for most, step in _PADDED_STEPS if most >= M), _LARGEST_STEP)
+        return -(-M // step) * step
+    if gl == 1:
+        return 8192 if M > 8192 and N > 4096 else 1 << max(M - 1, 0).bit_length()
+    return M
 
 
 def qr_get_handle(fa: int) -> torch.Tensor:

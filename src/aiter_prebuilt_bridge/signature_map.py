@@ -89,6 +89,8 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         "mixed_sample_outer_exponential",
         Reading(names={"temperature": "temperatures"}),
     ),
+    # No kernel: AITER asks it for the row of a table, also in functions that stay AITER's.
+    (("aiter.ops.gemm_op_common",), "get_padded_m", Reading(ours="adapted.get_padded_m")),
     (("aiter.ops.gemm_op_a4w4",), "gemm_a4w4_blockscale", Reading(nothing={"kernelName": ("",)})),
     *(
         (("aiter.ops.gemm_op_a8w8",), name, Reading(ours=f"adapted.{name}"))

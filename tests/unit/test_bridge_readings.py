@@ -42,6 +42,33 @@ def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row:
     assert signature_map.of("aiter.other", name) == (signature_map.PLAIN,)
 
 
+@pytest.mark.parametrize(
+    ("rows", "columns", "level", "padded"),
+    [
+        (1, 1280, 0, 16),
+        (256, 1280, 0, 256),
+        (257, 1280, 0, 288),
+        (1025, 1280, 0, 1088),
+        (4097, 1280, 0, 4224),
+        (0, 1280, 0, 0),
+        (0, 1280, 1, 1),
+        (1, 1280, 1, 1),
+        (2, 1280, 1, 2),
+        (33, 1280, 1, 64),
+        (9000, 4096, 1, 16384),
+        (9000, 4097, 1, 8192),
+        (8192, 8192, 1, 8192),
+        (77, 1280, 2, 77),
+    ],
+)
+def test_rows_of_tuned_tables_are_rounded_as_aiter_does(
+    rows: int, columns: int, level: int, padded: int
+) -> None:
+    """The numbers of csrc/py_itfs_cu/gemm_common.cu, at the borders of each range."""
+    found = serving.decide("aiter.ops.gemm_op_common", ("get_padded_m",), signature("M, N, K, gl"))[0]
+    assert found(rows, columns, 512, level) == padded
+
+
 READ = Reading(names={"w": "B"}, nothing={"sink": (0, None), "how": (ANY,)}, differs={"dtype": (None,)})
 
 

@@ -115,6 +115,14 @@ def test_verdict_in_the_returned_row_counts(file: File) -> None:
     assert file.run(case(residual=False))[0] == "no comparison"
 
 
+def test_returned_bool_is_the_verdict_of_a_case(file: File) -> None:
+    def case(verdict: bool) -> Callable[[], bool]:
+        return lambda: file.launch() is None and verdict
+
+    assert file.run(case(True)) == ("right", "")
+    assert file.run(case(False)) == ("failed", "returns False")
+
+
 def test_error_of_ours_that_the_test_catches_is_a_refusal(
     file: File, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +219,14 @@ def test_all():
 
 def helper(): ...
 """
+
+
+def test_further_functions_are_cases_where_they_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = "def check_rows(k): ...\ndef check_support(): ..."
+    assert peer_program.CASE not in ast.unparse(peer_program.decorated(source))
+    monkeypatch.setattr(peer_program, "PREFIXES", (*peer_program.PREFIXES, "check_rows"))
+    marked = ast.unparse(peer_program.decorated(source))
+    assert marked.count(peer_program.CASE) == 1 and f"{peer_program.CASE}('check_rows', 'k')" in marked
 
 
 def test_cases_are_the_functions_that_a_file_calls_as_tests() -> None:

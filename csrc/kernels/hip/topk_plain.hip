@@ -6,6 +6,7 @@
 //         BLOCK = 1024           threads of a block
 //         CAPACITY = 2048        k at most
 // Launch: grid x = rows, block x = BLOCK, no dynamic LDS. k is at most the row's size.
+#define ZEROS_DIFFER 0
 #include "topk_select.hpp"
 
 namespace ap {

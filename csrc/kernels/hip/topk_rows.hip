@@ -1,6 +1,6 @@
 // The places of the k largest numbers of each row's range, in order of their places; of equal numbers the first ones.
 //
-// NaN counts above infinity, and -0 is 0. Behind the last place of a range with fewer than k numbers: -1, and 0 as its value.
+// NaN counts above infinity. -0 is below 0, as in AITER's radix select. Behind the last place of a range with fewer than k numbers: -1, and 0 as its value.
 // A block takes a row. Three steps of a radix select (11, 11 and 10 bits) find the k-th largest number; fewer where a step's
 // digit is taken whole. A last walk in order writes what lies above it, and as many of its equals as are left.
 //
@@ -8,6 +8,7 @@
 //                  1             it is [0, ends[r / next_n] - next_n + r % next_n + 1)
 //         BLOCK = 1024           threads of a block
 // Launch: grid x = rows, block x = BLOCK, no dynamic LDS.
+#define ZEROS_DIFFER 1
 #include "topk_select.hpp"
 
 // logits[rows, columns], rows `stride` apart; indices[rows, k], values[rows, k] or null. A range is cut to the row.

@@ -1,7 +1,9 @@
 // Which numbers of a row are its k largest, or smallest: a radix select by a block, in three steps (11, 11 and 10 bits); fewer where a
-// step's digit is taken whole. NaN counts above infinity, and -0 is 0. Of equal numbers the first are taken.
+// step's digit is taken whole. NaN counts above infinity. Of equal numbers the first are taken.
 //
-// Whoever includes it has defined BLOCK, the threads of a block: 1024.
+// Define before the include:
+//   BLOCK         threads of a block: 1024
+//   ZEROS_DIFFER  0: -0 equals 0; 1: -0 is below 0
 #pragma once
 
 #include "common.hpp"
@@ -15,7 +17,9 @@ inline constexpr u32 kEach = kBins / BLOCK;
 // As large as the number is, in unsigned order; with `turned` all bits set, as small as it is. No number gives 0, which stands for none.
 AP_INLINE u32 rank_of(float x, u32 turned) {
   u32 bits = __builtin_bit_cast(u32, x);
+#if !ZEROS_DIFFER
   if (x == 0.0f) bits = 0;
+#endif
   u32 rank = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
   return __builtin_isnan(x) ? (turned ? 1u : 0xffffffffu) : rank ^ turned;
 }

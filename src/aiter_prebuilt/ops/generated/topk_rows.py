@@ -31,7 +31,7 @@ def top_k_per_row_prefill(
     """The columns of each row's k largest logits from ``rowStarts`` up to ``rowEnds``, in order; of equal ones the first.
 
     Args:
-        logits: [R, N] fp32, rows may be strided; NaN counts above infinity.
+        logits: [R, N] fp32, rows may be strided; NaN counts above infinity, and -0 below 0.
         rowStarts: [S] int32, a range is cut to the row; one of fewer than k columns gives all, then -1.
         rowEnds: [E] int32.
         indices: [I, W] int32, written.
@@ -68,7 +68,7 @@ def top_k_per_row_decode(
     last sees all of it.
 
     Args:
-        logits: [R, N] fp32, rows may be strided; NaN counts above infinity.
+        logits: [R, N] fp32, rows may be strided; NaN counts above infinity, and -0 below 0.
         next_n: an int.
         seqLens: [B] int32, row r sees ``seqLens[r // next_n] - next_n + r % next_n + 1`` columns; of fewer than k all, then -1.
         indices: [I, W] int32, written.
