@@ -226,6 +226,7 @@ if TYPE_CHECKING:
         gemm_a16w8_blockscale,
     )
     from aiter_prebuilt.ops.rope_concat_cache import fused_qk_rope_concat_and_cache_mla
+    from aiter_prebuilt.ops.rope_group_quant import fused_kv_norm_rope_group_quant, inverse_rope_group_quant
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
     from aiter_prebuilt.ops.top_sampling import (
         top_k_renorm_probs,
@@ -297,6 +298,7 @@ __all__ = [
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
+    "fused_kv_norm_rope_group_quant",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_1way",
     "fused_qk_norm_rope_2way",
@@ -340,6 +342,7 @@ __all__ = [
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
+    "inverse_rope_group_quant",
     "l2norm_fwd",
     "layernorm2d_fwd",
     "layernorm2d_fwd_with_add",
@@ -662,6 +665,8 @@ HOMES: Final = {
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
     "gemm_a16w8_blockscale": "quantising_gemm",
     "fused_qk_rope_concat_and_cache_mla": "rope_concat_cache",
+    "fused_kv_norm_rope_group_quant": "rope_group_quant",
+    "inverse_rope_group_quant": "rope_group_quant",
     "exponential": "sample",
     "mixed_sample": "sample",
     "random_sample": "sample",
