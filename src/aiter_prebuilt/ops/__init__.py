@@ -225,6 +225,7 @@ if TYPE_CHECKING:
         fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
         fused_qk_norm_rope_cache_pts_quant_shuffle,
     )
+    from aiter_prebuilt.ops.rope_group_quant import fused_kv_norm_rope_group_quant, inverse_rope_group_quant
     from aiter_prebuilt.ops.sampling import exponential, mixed_sample, random_sample
     from aiter_prebuilt.ops.sampling_top import (
         top_k_renorm_probs,
@@ -297,6 +298,7 @@ __all__ = [
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
+    "fused_kv_norm_rope_group_quant",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_1way",
     "fused_qk_norm_rope_2way",
@@ -340,6 +342,7 @@ __all__ = [
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
+    "inverse_rope_group_quant",
     "l2norm_fwd",
     "layernorm2d_fwd",
     "layernorm2d_fwd_with_add",
@@ -661,6 +664,8 @@ HOMES: Final = {
     "fused_qk_rope_reshape_and_cache": "rope_cache_kv",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "rope_cache_norm",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "rope_cache_norm",
+    "fused_kv_norm_rope_group_quant": "rope_group_quant",
+    "inverse_rope_group_quant": "rope_group_quant",
     "exponential": "sampling",
     "mixed_sample": "sampling",
     "random_sample": "sampling",

@@ -87,6 +87,10 @@ from aiter_prebuilt.ops.refusals.norm_group_quant import (
 )
 from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.refusals.rope_group_quant import (
+    refuse_fused_kv_norm_rope_group_quant,
+    refuse_inverse_rope_group_quant,
+)
 from aiter_prebuilt.ops.refusals.topk_rows import refuse_topk_plain
 from aiter_prebuilt.tracing import calls
 from aiter_prebuilt.tracing.library import NAMESPACE
@@ -1426,6 +1430,37 @@ def fused_gdn_gating_and_sigmoid(
     return calls.fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, softplus_beta, softplus_threshold)
 
 
+def fused_kv_norm_rope_group_quant(
+    kv: Any,
+    kv_weight: Any,
+    positions: Any,
+    slot_mapping: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    eps: float,
+    k_nope_scale_buff: Any,
+    k_rope_buff: Any,
+    is_neox: bool = False,
+    quant_group_size: int = 64,
+    scale_dtype: str = "e8m0",
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_kv_norm_rope_group_quant``."""
+    refuse_fused_kv_norm_rope_group_quant(quant_group_size, scale_dtype)
+    return calls.fused_kv_norm_rope_group_quant(
+        kv,
+        kv_weight,
+        positions,
+        slot_mapping,
+        cos_cache,
+        sin_cache,
+        eps,
+        k_nope_scale_buff,
+        k_rope_buff,
+        is_neox,
+        quant_group_size,
+    )
+
+
 def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -2440,6 +2475,24 @@ def indexer_k_quant_and_cache(
     if quant_block_size != 128:
         raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
     _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
+
+
+def inverse_rope_group_quant(
+    o: Any,
+    positions: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    num_groups: int,
+    quant_group_size: int = 128,
+    scale_layout: str = "row",
+    x_fp8: Any = None,
+    x_scale: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.inverse_rope_group_quant``."""
+    refuse_inverse_rope_group_quant(quant_group_size, scale_layout)
+    return calls.inverse_rope_group_quant(
+        o, positions, cos_cache, sin_cache, num_groups, quant_group_size, scale_layout, x_fp8, x_scale
+    )
 
 
 def l2norm_fwd(
@@ -4636,6 +4689,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_a8w8_tensor": fused_experts_a8w8_tensor,
     "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
+    "fused_kv_norm_rope_group_quant": fused_kv_norm_rope_group_quant,
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_1way": fused_qk_norm_rope_1way,
     "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
@@ -4679,6 +4733,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
+    "inverse_rope_group_quant": inverse_rope_group_quant,
     "l2norm_fwd": l2norm_fwd,
     "layernorm2d_fwd": layernorm2d_fwd,
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,
