@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
 from aiter_prebuilt.ops._rope_group_quant import inverse_results
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.rope_group_quant import (
+from aiter_prebuilt.ops.refusals.rope_group_quant import (
     refuse_fused_kv_norm_rope_group_quant,
     refuse_inverse_rope_group_quant,
 )
