@@ -84,7 +84,7 @@ std::string cat(const Pieces&... pieces) {
   return out;
 }
 
-// What the C library calls an errno; unlike strerror() it is its caller's own.
+// The C library's text of an errno. Unlike strerror(), the caller owns it.
 std::string system_error_text(int code);
 
 // "[2, 3, 4]"

@@ -1,6 +1,6 @@
-// What the extension uses of CPython's stable ABI, version 3.10 (PEP 384, Doc/data/stable_abi.dat), declared here so
-// that building needs no Python.h: one binary serves every CPython from 3.10 on. tests/native/abi_check.cpp includes
-// the real header and this one together, so that a wrong declaration does not compile.
+// The part of CPython's stable ABI that the extension uses, version 3.10 (PEP 384, Doc/data/stable_abi.dat). It is declared here
+// so that building needs no Python.h: one binary serves every CPython from 3.10 on. tests/native/abi_check.cpp includes the real
+// header and this one together, so that a wrong declaration does not compile.
 #pragma once
 
 #include <cstddef>

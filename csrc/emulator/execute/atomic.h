@@ -149,7 +149,7 @@ unsigned run_memory(const std::uint64_t* address, std::uint64_t active, const st
 template <typename Op>
 inline constexpr MemoryOperation kMemoryOperation{&run_memory<Op>, sizeof(typename Op::type)};
 
-// What it moved, and what of that changed nothing.
+// Counts the bytes that an access moved, and those that it left unchanged.
 inline void count(Wave& wave, std::uint64_t active, unsigned unchanged, std::uint32_t bytes) {
   count_read(wave, active, bytes);
   count_written(wave, active, bytes);

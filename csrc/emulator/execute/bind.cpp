@@ -1,4 +1,4 @@
-// Which family executes an instruction, and what can be refused before it ever runs.
+// Chooses the family that executes an instruction, and refuses unknown ones before they run.
 #include "bind.h"
 
 #include "operands.h"

@@ -1,4 +1,4 @@
-// How a wave stops with words, and the cold half of the address check.
+// Stops a wave with a message, and has the cold half of the address check.
 #include "fault.h"
 
 #include <cstdarg>

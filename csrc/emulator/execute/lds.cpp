@@ -27,8 +27,8 @@ void write(Wave& wave, const Instruction& instruction) {
   count_lds(wave, active, S.bytes, LdsAccess::Write);
 }
 
-// As lds_lanes(), for one of an instruction's two addresses. A card looks at each, and where that is let pass (machine/check/findings.h)
-// a lane whose bytes are not there is left out of `lanes` for this address alone.
+// As lds_lanes(), for one of an instruction's two addresses. A card checks each. Where a finding is passed over
+// (machine/check/findings.h), a lane with missing bytes is left out of `lanes` for this address alone.
 bool lds_half(Wave& wave, std::uint32_t offset, std::uint32_t bytes, LdsAccess access, std::uint64_t* out,
               std::uint64_t& lanes) {
   const std::uint64_t exec = wave.exec();

@@ -1,4 +1,4 @@
-// Where instructions come from, for messages: machine/ reads it from the code object when it is asked.
+// Source lines of instructions, for messages. machine/ reads them from the code object on demand.
 #pragma once
 
 #include <cstdint>

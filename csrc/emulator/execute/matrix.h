@@ -49,7 +49,7 @@ struct alignas(64) MatrixScratch {
   bool significands;  // a and b are significands in [1, 2), their exponents apart: products may leave f32's range
 };
 
-// Which registers and lanes an operand's block comes from.
+// The registers and lanes of an operand's block.
 struct BlockSource {
   const std::uint32_t* rows;  // register rows of 64 lanes
   int size;                   // M or N
@@ -58,7 +58,7 @@ struct BlockSource {
   bool halves;  // eight registers, each four of them one half of k: eight-bit f8f6f4 operand, B of SMFMAC
 };
 
-// Of the nonzero elements; 128: there is an infinity or NaN.
+// The exponents of the nonzero elements; 128: there is an infinity or NaN.
 struct ExponentRange {
   int smallest = 127, largest = -126;
 };
@@ -74,7 +74,7 @@ ExponentRange unpack_16_avx512(Element element, const BlockSource& source, float
 // [k/2][i], two 16-bit numbers per dword.
 void unpack_i8(const BlockSource& source, std::int32_t* pairs);
 
-// Where rows of C and D are: the row's first lane, from the first register of the operand.
+// The place of rows of C and D: the row's first lane, from the first register of the operand.
 struct RowPlace {
   int size, blocks, block;
   bool wide;  // f64

@@ -13,7 +13,7 @@ using Halves = u16 __attribute__((ext_vector_type(N)));
 template <int N>
 using Words = u32 __attribute__((ext_vector_type(N)));
 
-// What 16-bit formats have in common: a dword holds two values that are neighbours along k.
+// The common part of 16-bit formats: a dword holds two values that are neighbours along k.
 struct PairsOfBf16 {
   static constexpr int kSpecial = 255, kBias = 127;
   [[gnu::always_inline]] static int field(u32 magnitude) { return static_cast<int>(magnitude >> 7); }

@@ -33,7 +33,7 @@ struct Rows {
 
   using RowInts = Ints[kRows][kVectors];
   using RowFloats = Floats[kRows][kVectors];
-  // Where row i of A and the columns are, at the first of a group's products.
+  // The place of row i of A and of the columns, at the first of a group's products.
   struct Place {
     const float *a, *b;
     const std::uint32_t *a_pairs, *b_pairs;

@@ -1,4 +1,4 @@
-// Which matrix instructions there are, on which target, and what modifiers they know.
+// The matrix instructions of each target, and the modifiers that they support.
 #include <iterator>
 
 #include "matrix.h"
@@ -22,7 +22,7 @@ int element_bits(Element element) {
 namespace {
 
 using enum Element;
-// Which shapes know CBSZ/ABID and BLGP: AMD's matrix instruction calculator (for CDNA4's: none, these fields have other
+// The shapes that support CBSZ/ABID and BLGP: AMD's matrix instruction calculator (for CDNA4's: none, these fields have other
 // uses).
 constexpr MatrixShape kShapes[] = {
     {Opcode::V_MFMA_F32_32X32X1_2B_F32, 32, 32, 1, 2, F32, F32, false, true, true},

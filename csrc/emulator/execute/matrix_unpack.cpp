@@ -8,7 +8,7 @@
 namespace apb::emu {
 namespace {
 
-// How an element format is read: width, exponent of its smallest normal number, and its f32 bits from its code.
+// The decoding of an element format: width, exponent of its smallest normal number, and its f32 bits from its code.
 struct ReadF32 {
   static constexpr int kBits = 32, kSmallest = -126;
   static u32 value(u32 code) { return code; }
@@ -76,7 +76,7 @@ template <class Read, int Size>
   return {smallest, largest};
 }
 
-// Where along k the lanes of `group` have their element `e`. In halves: each four registers are one half of k.
+// The place along k of element `e` in the lanes of `group`. In halves: each four registers are one half of k.
 template <int Bits>
 int k_of(const BlockSource& source, int group, int per_lane, int e) {
   constexpr int kChunk = 128 / Bits;

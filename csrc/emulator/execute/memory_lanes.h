@@ -13,10 +13,10 @@
 
 namespace apb::emu {
 
-// Which half of the register a 16-bit ("d16") load or store uses.
+// The half of the register that a 16-bit ("d16") load or store uses.
 enum class Half : std::uint8_t { None, Low, High };
 
-// What one lane moves.
+// The data that one lane moves.
 struct Shape {
   std::uint8_t bytes;  // 1, 2, 4, 8, 12, 16
   bool sign = false;   // sub-dword loads extend the sign
@@ -61,7 +61,7 @@ inline std::uint32_t read_small(std::uint64_t address) {
   }
 }
 
-// That value as the register receives it; `old` is what the register holds.
+// The value as the register receives it; `old` is the register's content.
 template <Shape S>
 inline std::uint32_t placed(std::uint32_t value, std::uint32_t old) {
   if constexpr (S.half == Half::None) return value;

@@ -1,4 +1,4 @@
-// Where the decoder puts the operands of memory instructions, in one place.
+// The order in which the decoder puts the operands of memory instructions.
 #pragma once
 
 #include "isa/instruction.h"

@@ -1,5 +1,5 @@
-// Who looks at a wave while it runs: checks that a card does not make, counters, a trace, a debugger. The run loop and the memory
-// handlers call a wave's observer when there is one; without one the usual loop runs and nothing here costs anything.
+// The observer of a running wave: checks that a card does not make, counters, a trace, a debugger. The run loop and the memory
+// handlers call a wave's observer if it has one. Without one the usual loop runs and nothing here costs anything.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which vector instructions of the processor are used.
+// The vector instructions of the processor that are used.
 #pragma once
 
 #include <cstdint>
@@ -8,9 +8,9 @@ namespace apb::emu {
 
 enum class Vectors : std::uint8_t { Avx2, Avx512 };
 
-// What the processor and its operating system have. Avx512: F, BW, CD, DQ and VL, as compilers' x86-64-v4.
+// The vector instructions of the processor and its operating system. Avx512: F, BW, CD, DQ and VL, as compilers' x86-64-v4.
 Vectors processor_vectors() noexcept;
-// What is used: the same, unless use_vectors() said less. Results are the same bits.
+// The vector instructions in use: the widest ones, unless use_vectors() set less. Results are the same bits.
 Vectors widest_vectors();
 void use_vectors(Vectors vectors);
 // "avx2" or, on a processor that has it, "avx512".

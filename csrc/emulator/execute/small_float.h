@@ -79,10 +79,10 @@ inline float decode_small(std::uint32_t code) {
   return detail::kSmallTable<F>[code];
 }
 
-// What rounds: to nearest even, or stochastically. The random number's top bits are added to the mantissa bits that a
-// normal result drops (S1[31:12] for 3 mantissa bits, S1[31:11] for 2: AMD's pseudocode of v_cvt_sr_*), the sum is cut
-// off. Results below the smallest normal number drop more bits; the random number then sits at their top, so that the
-// expectation is still the input.
+// The rounding: to nearest even, or stochastic. The random number's top bits are added to the mantissa bits that a normal result
+// drops (S1[31:12] for 3 mantissa bits, S1[31:11] for 2: AMD's pseudocode of v_cvt_sr_*), and the sum is cut off. Results below
+// the smallest normal number drop more bits. The random number then sits at their top, so that the expectation is still the
+// input.
 enum class SmallRounding : std::uint8_t { Nearest, Stochastic };
 
 // f32 / 2^scale to the format; `bits` are the f32's. Branch-free so that a loop over lanes becomes vector code.

@@ -23,7 +23,7 @@ struct VectorCall {
 };
 using VectorFunction = void (*)(VectorCall&);
 
-// What the wrapper must know of an instruction beside its operands' formats.
+// The masks that an instruction's wrapper needs beside its operands' formats.
 enum class Mask : std::uint8_t {
   None,
   Reads,        // v_cndmask, v_div_fmas: VCC or source[2]

@@ -72,7 +72,7 @@ void two_from(VectorCall& call) {
   }
 }
 
-// Where two elements of a small format go.
+// The places of two elements of a small format.
 template <SmallFormat F>
 inline u32 pair_shift(const VectorCall& call) {
   return kSmallTraits<F>.bits == 8 ? (opsel(call) >> 3 & 1) * 16 : selected_byte(call);

@@ -109,7 +109,7 @@ void div_fmas(VectorCall& call) {
   settle_nans<T, 3>(call.source, call.out);
 }
 
-// What IEEE wants for special operands; the sign always comes from S1 (denominator) and S2 (numerator).
+// The IEEE result for special operands. The sign always comes from S1 (denominator) and S2 (numerator).
 template <class T>
 inline typename T::Bits fixed_up(typename T::Bits quotient, typename T::Bits denominator, typename T::Bits numerator) {
   using Bits = typename T::Bits;

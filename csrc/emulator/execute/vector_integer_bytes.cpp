@@ -106,7 +106,7 @@ constexpr auto kShiftPack = [](u32 a, u32 b, u32 by) {
                                                                       << 8;
 };
 
-// Which of four shader engines a rectangle of 32 x 32 tiles touches. S0: x_min, y_min, x_max, y_max, two bits each from the
+// The shader engines, of four, that a rectangle of 32 x 32 tiles touches. S0: x_min, y_min, x_max, y_max, two bits each from the
 // top, modulo four tiles; tile (x, y) belongs to engine {x[0] ^ y[1], y[0] ^ x[1]} (AMD's Vega ISA document).
 constexpr auto kScreenPartition = [](u32 select) {
   const u32 x_min = select >> 6 & 3, y_min = select >> 4 & 3, x_max = select >> 2 & 3, y_max = select & 3;

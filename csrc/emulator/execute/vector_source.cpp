@@ -9,7 +9,7 @@ const BoundVector& bound(const Instruction& instruction) {
   return *static_cast<const BoundVector*>(instruction.function);
 }
 
-// Where a lane reads from, -1: no such lane. Numbers of DPP_CTRL on gfx9; row_newbcast since gfx90a.
+// The lane that a lane reads from; -1: no such lane. Numbers of DPP_CTRL on gfx9; row_newbcast since gfx90a.
 constexpr int dpp_lane(int control, int lane) {
   const int row = lane & ~15, place = lane & 15, count = control & 15;
   if (control < 0x100) return (lane & ~3) | (control >> (lane & 3) * 2 & 3);  // quad_perm

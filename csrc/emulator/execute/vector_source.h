@@ -1,5 +1,5 @@
-// What happens to operands before a lane function and to its result after it, when an instruction has modifiers or MODE is not
-// the usual one. The fast path in vector.cpp needs none of this.
+// Changes operands before a lane function and its result after it, when an instruction has modifiers or MODE is not the usual
+// one. The fast path in vector.cpp needs none of this.
 #pragma once
 
 #include "lanes.h"

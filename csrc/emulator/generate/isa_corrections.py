@@ -31,7 +31,10 @@ class Corrections:
 
 
 def _lds_loads() -> dict[tuple[str, str], Mapping[str, tuple[str, int, str] | None]]:
-    """Loads that go to LDS have no vector destination; the package gives them that of a common load."""
+    """Remove the vector destination of loads that go to LDS.
+
+    The package gives them that of a common load.
+    """
     sizes = ("UBYTE", "SBYTE", "USHORT", "SSHORT", "DWORD")
     names = [("scratch", f"SCRATCH_LOAD_LDS_{size}") for size in sizes]
     names += [("global", f"GLOBAL_LOAD_LDS_{size}") for size in (*sizes, "DWORDX3", "DWORDX4")]

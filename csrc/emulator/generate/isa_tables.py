@@ -66,7 +66,7 @@ def opcode_name(name: str) -> str:
 
 
 def mnemonic(opcode: str) -> str:
-    """What LLVM calls an opcode: ``v_add_f32``."""
+    """Name an opcode as LLVM does: ``v_add_f32``."""
     return CORRECTIONS.mnemonics.get(opcode, opcode.lower())
 
 
@@ -116,7 +116,10 @@ def fields(encoding: str) -> dict[str, Any]:
 
 
 def _encoding_of(encoding: str, operation: object) -> str:
-    """The encoding that an opcode of the package's class really has: matrix instructions share VOP3P's opcodes."""
+    """Return the real encoding of an opcode of the package's class.
+
+    Matrix instructions share VOP3P's opcodes.
+    """
     if encoding != "vop3p":
         return encoding
     name = getattr(operation, "name", "")
@@ -157,7 +160,10 @@ def rows() -> list[Row]:
 
 
 def category(row: Row) -> str:
-    """What the emulator counts an instruction as: a ``Category`` of csrc/emulator/isa/instruction.h."""
+    """Return the category under which the emulator counts an instruction.
+
+    It is a ``Category`` of csrc/emulator/isa/instruction.h.
+    """
     name = row.opcode
     if row.encoding.startswith("vop"):
         return "mfma" if ("MFMA_" in name and "LD_SCALE" not in name) or "SMFMAC" in name else "valu"

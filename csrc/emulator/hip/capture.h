@@ -18,7 +18,7 @@ struct Capture {
   bool broken = false, ended = false;
 };
 
-// Of captures and graphs. Recursive: submitting to a stream and adding a node both take it.
+// The mutex of captures and graphs. Recursive: submitting to a stream and adding a node both take it.
 std::recursive_mutex& capture_mutex();
 
 // For calls that may synchronise in secret (allocation, module loading): hipErrorStreamCaptureUnsupported, and the
@@ -32,7 +32,7 @@ hipError_t refuse_legacy(const Stream& stream, bool break_captures);
 
 // Marks the capture broken: whatever comes next in it is hipErrorStreamCaptureInvalidated.
 void break_capture(Capture& capture);
-// What hipEventRecord and hipStreamWaitEvent do on a capturing stream, or with an event of a capture. Call with
+// Implements hipEventRecord and hipStreamWaitEvent on a capturing stream, or with an event of a capture. Call with
 // capture_mutex() held.
 hipError_t capture_wait(const std::shared_ptr<Stream>& stream, const Event& event);
 // Adds the operation to the stream's capture. Call with capture_mutex() held and stream->capture set.

@@ -1,4 +1,4 @@
-// What a stream's capture says of itself, and how a thread deals with the captures of others.
+// Queries of a stream's capture, and a thread's mode towards the captures of others.
 #include <utility>
 
 #include "graph.h"

@@ -1,4 +1,4 @@
-// What a function is: attributes and occupancy.
+// Queries of a function: attributes and occupancy.
 #include <algorithm>
 #include <climits>
 

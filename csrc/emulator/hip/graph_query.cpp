@@ -1,4 +1,4 @@
-// What a graph and its nodes say of themselves.
+// Queries of a graph and its nodes.
 #include <algorithm>
 
 #include "graph.h"

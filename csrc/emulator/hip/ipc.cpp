@@ -17,7 +17,7 @@ constexpr unsigned kLazyPeerAccess = 1;  // hipIpcMemLazyEnablePeerAccess, the o
 constexpr std::uint64_t kMemoryMark = 0x31'6d'65'6d'2d'62'70'61, kEventMark = 0x31'74'76'65'2d'62'70'61;
 constexpr const char* kEventKind = "event";
 
-// What lies in the 64 bytes, of memory and of events alike.
+// The content of the 64 bytes of a handle, of memory and of events alike.
 struct Handle {
   std::uint64_t mark = 0;
   FilePlace place;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint64_t kMaxItems =
     0xffffffff;  // of a grid's dimension: the packet that starts a kernel counts work items in 32 bits
 
-// What a fault in a kernel is called. HIP has no code for an unknown instruction.
+// The HIP error of a fault in a kernel. HIP has no code for an unknown instruction.
 hipError_t code_of(FaultKind kind) {
   switch (kind) {
     case FaultKind::IllegalAddress: return hipErrorIllegalAddress;

@@ -1,4 +1,4 @@
-// What an address is.
+// Classifies an address.
 #pragma once
 
 #include "machine/memory/allocations.h"

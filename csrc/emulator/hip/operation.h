@@ -1,4 +1,4 @@
-// What a stream runs and a graph's node holds. One type for both: a captured call is the same call, later.
+// An operation of a stream, or of a graph's node. One type for both: a captured call is the same call, later.
 #pragma once
 
 #include <memory>
@@ -83,7 +83,7 @@ struct FreeOperation {
 using Operation = std::variant<EmptyOperation, KernelOperation, CopyOperation, SetOperation, HostOperation,
                                RecordOperation, WaitOperation, GraphOperation, AllocateOperation, FreeOperation>;
 
-// Where the thread that enqueued an operation has left it: its kernel waits for somebody else.
+// The place where the enqueuing thread left an operation whose kernel waits for somebody else.
 struct Left {
   std::unique_ptr<LaunchRest> rest;
   std::vector<std::size_t> path;  // of a graph: which node, innermost first

@@ -12,7 +12,7 @@
 namespace apb::emu::hip {
 namespace {
 
-// Which pool an address came from, to account for it when it is freed.
+// The pool of an address, to account for it when it is freed.
 struct Origin {
   std::weak_ptr<Pool> pool;
   std::uint64_t bytes;

@@ -15,7 +15,7 @@ struct Pool {
   std::unordered_map<int, int> access;
 };
 
-// Of `pool`, or of the device's current one when it is null. hipErrorOutOfMemory when there is none left.
+// Allocates from `pool`, or from the device's current one when it is null. hipErrorOutOfMemory when it is full.
 hipError_t pool_allocate(const std::shared_ptr<Pool>& pool, std::size_t bytes, void** out);
 // Accounts for an address that is about to be freed; nothing when no pool gave it.
 void pool_forget(const void* address);

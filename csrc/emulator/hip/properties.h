@@ -1,4 +1,4 @@
-// What a card of each target says about itself.
+// The properties of a card of each target.
 #pragma once
 
 #include "runtime.h"

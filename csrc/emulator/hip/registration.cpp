@@ -1,5 +1,4 @@
-// What programs compiled by hipcc register before main(): fat binaries, kernels and variables, by the address of a host
-// stub.
+// Registration of hipcc's programs before main(): fat binaries, kernels and variables, by the address of a host stub.
 #include <cstring>
 #include <map>
 

@@ -1,5 +1,4 @@
-// What every file of hip/ stands on: the boundary of an entry point, errors, handles, devices and the state of a
-// thread.
+// The base of every file of hip/: the boundary of an entry point, errors, handles, devices and the state of a thread.
 #pragma once
 
 #include <atomic>
@@ -141,7 +140,7 @@ struct Device {
 
   // After a kernel's fault every launch and synchronisation answers this, until hipDeviceReset.
   std::atomic<hipError_t> fault{hipSuccess};
-  // What else went wrong in work whose call had returned: the next synchronisation answers it, once.
+  // A later error of work whose call had returned. The next synchronisation returns it, once.
   std::atomic<hipError_t> late{hipSuccess};
 
   std::uint32_t lds_bytes() const;
@@ -172,7 +171,7 @@ struct Thread {
 };
 Thread& thread();
 
-// What happened to the last kernel that faulted in this process; null before the first.
+// The text of the last kernel fault in this process; null before the first.
 void remember_fault(const std::string& text);
 
 }  // namespace apb::emu::hip

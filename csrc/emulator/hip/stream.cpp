@@ -93,7 +93,7 @@ struct Runner {
     record_now(begun);
     return hipSuccess;
   }
-  // Of a graph's node; a call's is an order among tasks.
+  // Waits as a graph's node. A call's wait is an order among tasks.
   hipError_t operator()(const WaitOperation& wait) const {
     std::uint64_t foreign = 0;
     if (const auto task = passing(*wait.event, foreign)) wait_for({task});

@@ -35,7 +35,7 @@ struct Stream {
   bool blocking() const { return (flags & hipStreamNonBlocking) == 0; }
 };
 
-// What processes that share an event see of it. Others write it, too: numbers that are compared, and nothing else.
+// The page of an event that processes share. Other processes write it, too: its numbers are compared, and nothing else.
 struct EventPage {
   std::atomic<std::uint64_t> recorded{0}, done{0};  // tickets: the last one given out, the highest that is past
   std::atomic<std::int32_t> recorder{0};            // process of the last one
@@ -84,7 +84,7 @@ hipError_t submit(hipStream_t handle, Operation operation, Until until = Until::
 hipError_t submit(const std::shared_ptr<Stream>& stream, Operation operation, Until until = Until::Enqueued);
 // Runs it now, to its end unless it may be `left`.
 hipError_t run(const Operation& operation, Stream& stream, Left* left = nullptr);
-// What becomes of one that never runs, because its device has a fault or somebody ended it.
+// Ends an operation that never runs, because its device has a fault or somebody ended it.
 void skip(const Operation& operation, hipError_t status);
 
 }  // namespace apb::emu::hip

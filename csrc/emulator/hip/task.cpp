@@ -75,7 +75,7 @@ class Tasks {
       const bool cancelled = task->cancelled && !task->rest;
       lock.unlock();
       const hipError_t result = run_task(*task, cancelled);
-      // What it holds may free memory, or its stream, and must not with the mutex held.
+      // The operation's destructor may free memory, or its stream, and must not run with the mutex held.
       const Operation operation = std::exchange(task->operation, EmptyOperation{});
       const auto action = std::exchange(task->action, nullptr);
       const auto rest = std::exchange(task->rest, nullptr);

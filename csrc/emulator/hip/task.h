@@ -37,8 +37,8 @@ struct Task {
 
 // Is anything outstanding, on any stream?
 bool outstanding();
-// What an operation must wait for that is enqueued on the stream now: the stream's own, and between the legacy stream and the blocking
-// streams of its device what the others have.
+// The tasks that an operation enqueued now must wait for. They are the stream's own, and between the legacy stream and the
+// blocking streams of its device those of the others.
 TaskList tasks_before(const Stream& stream);
 TaskList tasks_of_device(int device);
 TaskList all_tasks();

@@ -30,8 +30,8 @@ namespace apb::emu {
 //   MTBUF    s3 soffset. Atomics as stores, with d0 when they return (sc0). Two dwords of vaddr when idxen and offen.
 [[nodiscard]] bool decode(Target target, std::span<const std::uint32_t> code, std::uint32_t address, Instruction& out);
 
-// What LLVM's assembler reads back into the same bytes, as it prints it: `v_add_f32_e32 v0, s1, v2`.
-// Branch targets are printed as their signed word count.
+// The text that LLVM's assembler reads back into the same bytes, as it prints it: `v_add_f32_e32 v0, s1, v2`. Branch targets are
+// printed as their signed word count.
 std::string disassemble(Target target, const Instruction& instruction);
 
 // Lower-case name without _e32/_e64/_dpp/_sdwa.

@@ -7,7 +7,7 @@ namespace apb::emu::print {
 
 namespace {
 
-// Whether the opcode has a form of four bytes: only then does the one of eight bytes end in _e64.
+// Tells whether the opcode has a form of four bytes: only then does the one of eight bytes end in _e64.
 bool has_short_form(Opcode opcode) {
   static const auto known = [] {
     std::array<bool, static_cast<std::size_t>(Opcode::Count)> result{};

@@ -53,7 +53,7 @@ struct Sdwa {
   std::array<bool, 2> sign_extend{};
 };
 
-// What the counters sort instructions by.
+// The categories by which counters sort instructions.
 enum class Category : std::uint8_t { Salu, Valu, Mfma, Smem, VmemLoad, VmemStore, Atomic, Lds, Branch, Wait, Other };
 inline constexpr int kCategoryCount = 11;
 

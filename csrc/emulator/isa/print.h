@@ -21,7 +21,7 @@ std::string bits(const char* name, unsigned bits, unsigned count);
 // Appends ", next", or "next" after a space; nothing when it is empty.
 void join(std::string& text, const std::string& next);
 bool one_of(Opcode opcode, std::initializer_list<Opcode> list);
-// How many of the first three sources there are.
+// The number of sources among the first three.
 unsigned sources(const Instruction& instruction);
 
 // Whole instructions; `text` is the mnemonic.

@@ -1,4 +1,4 @@
-// What the emulated machine is: read once from the environment, at the first call of the library.
+// The configuration of the emulated machine. It is read once from the environment, at the first call of the library.
 //   AITER_PREBUILT_EMULATOR            devices, comma separated: gfx942 | gfx950, each with options: gfx942:cus=80:memory=8G
 //                                      (default: one gfx942). cus: 304 for gfx942, 256 for gfx950 unless said.
 //   ROCR_VISIBLE_DEVICES, HIP_VISIBLE_DEVICES, CUDA_VISIBLE_DEVICES   which of them a program sees, and in which order (visible.h)
@@ -42,7 +42,7 @@ struct DeviceConfiguration {
   std::uint64_t memory = 16ull << 30;
 };
 
-// What a finding does. Each level lets pass what the one before does, and what it lets pass is a line of the log, once per
+// The effect of a finding. Each level passes over all that the one before does. A passed finding is a line of the log, once per
 // instruction, and counted.
 enum class CheckLevel : std::uint8_t {
   Strict,      // it ends the launch

@@ -1,5 +1,5 @@
-// Who looks at the waves of a launch: checks first (but for who lets waves come back to an instruction), then counters, traces and
-// the like, as the configuration asks. One list, in observers.cpp; a launch without an entry runs in the usual loop.
+// The observers of a launch's waves: checks first (after the one that lets waves come back to an instruction), then counters,
+// traces and the like, as configured. One list, in observers.cpp; a launch without an entry runs in the usual loop.
 #pragma once
 
 #include <cstdint>

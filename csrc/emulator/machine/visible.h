@@ -1,4 +1,4 @@
-// Which of the machine's devices a program sees, as ROCm's variables say it.
+// The devices that a program sees, selected by ROCm's variables.
 //   ROCR_VISIBLE_DEVICES   filters first: numbers or GPU-UUID, in the order that the program then sees. Set and empty: none. The first
 //                          entry that is no device, or one that was named before, ends the list.
 //   HIP_VISIBLE_DEVICES    filters what is left, by its new numbers, or by UUIDs; empty is as if it were not set. An entry that is no

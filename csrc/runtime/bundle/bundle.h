@@ -26,7 +26,7 @@ class Bundle {
 
   const std::string& path() const { return path_; }
   const layout::Root& root() const { return root_.root<layout::Root>(); }
-  // As it was when the file was opened: a signature over it covers all that is read later.
+  // The header of the opened file. A signature over it covers everything that is read later.
   std::string_view header() const { return {header_.data(), header_.size()}; }
   std::string_view text(layout::Text at) const { return root_.text(at); }
   std::vector<std::string_view> names() const;

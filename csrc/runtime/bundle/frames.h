@@ -1,6 +1,6 @@
-// How the parts of a bundle are stored: their bounds and hashes, zstd frames, and the dictionaries that frames share.
-// src/aiter_prebuilt/contract/bundle.py specifies the bytes. Everything here touches only the file and what is kept
-// under a lock that nobody waits for, so any thread may ask, with or without the GIL.
+// Reads the stored parts of a bundle: bounds and hashes, zstd frames, and the dictionaries that frames share.
+// src/aiter_prebuilt/contract/bundle.py specifies the bytes. Only the file is touched, and state under a lock that nobody waits
+// for. So any thread may call this, with or without the GIL.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ class Frames {
   [[nodiscard]] bool code_object(std::uint32_t index, Bytes& out, std::string& problem) const;
 
  private:
-  // What `Stored` and `CodeObject` say alike, and where the stored bytes begin.
+  // The common part of `Stored` and `CodeObject`, and the place of the stored bytes.
   struct Frame {
     std::uint64_t offset;
     std::uint32_t stored_size;

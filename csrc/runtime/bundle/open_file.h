@@ -27,10 +27,10 @@ class OpenFile {
   // Bytes that are inside the file as it was opened. False when they cannot be read, with `reason` in words. Any thread.
   [[nodiscard]] bool read(std::uint64_t offset, std::size_t size, void* out, std::string& reason) const;
 
-  // What was done to the file since it was opened, in words; empty when nothing was.
+  // Describes changes to the file since it was opened; empty when there are none.
   std::string change() const;
 
-  // As it was opened.
+  // The size when the file was opened.
   std::uint64_t size() const { return static_cast<std::uint64_t>(opened_.st_size); }
 
  private:

@@ -53,7 +53,7 @@ class OperatorBlock {
 
   // The slot called CUS, or -1.
   int cus_slot() const { return cus_slot_; }
-  // What of an address decides: bits below `alignment` only, unless `exact`.
+  // The bits of an address that decide: those below `alignment`, or all if `exact`.
   const AddressUse& address_use() const { return address_use_; }
 
   // The default of an attribute (`integer` for int, bool and enum, `real` for float); false when the text is none.

@@ -51,7 +51,7 @@ class Remembered {
   Holder& guess() { return entries_[next_[last_]]; }
   void guessed() { use(next_[last_]); }
 
-  // What holds the entry of `key`, or null.
+  // Finds the entry of `key`, or null.
   template <class Key>
   Holder* find(const Key& key) {
     const std::uint64_t hash = key.hash();
@@ -87,8 +87,8 @@ class Remembered {
     return hashes_[slot] == hash && entries_[slot] != nullptr && key.are(entries_[slot]->key);
   }
 
-  // Where the entry of `key` goes: in place of one of the same key, which another thread may have kept, else of none, else of
-  // the one used longest ago.
+  // Chooses the place of a new entry: the entry of the same key, which another thread may have kept; else a free one; else the
+  // least recently used.
   template <class Key>
   std::size_t place(const Key& key, std::uint64_t hash) const {
     const std::size_t first = first_of(hash);

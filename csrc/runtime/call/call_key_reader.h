@@ -14,10 +14,10 @@
 namespace apb {
 
 inline constexpr std::size_t kMostWholeWords = 512;
-// As much as anything asks of an address where a call is known whole.
+// The largest alignment that a lookup of whole calls distinguishes.
 inline constexpr std::uint64_t kMostAlignment = 256;
 
-// Which powers of two divide an address; null is a class of its own, as to a memo.
+// The largest power of two that divides an address. Null is a class of its own, as in the memo.
 inline std::uint64_t alignment_of(std::uint64_t address) {
   return address == 0 ? 63 : static_cast<std::uint64_t>(__builtin_ctzll(address | kMostAlignment));
 }
@@ -76,7 +76,7 @@ class Storing {
   CallKey<kMostWholeWords>& words_;
 };
 
-// What it says: two texts that are equal are one to a plan.
+// Hashes the text itself: two equal texts are the same to a plan.
 template <class Sink>
 bool tell_text(PyObject* object, Sink& sink) {
   std::string_view text;

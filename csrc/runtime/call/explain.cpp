@@ -1,4 +1,4 @@
-// What the choice would be, and why, as Python values: the live functions, with nothing opened or launched.
+// Explains a choice as Python values. It runs the live functions, and opens and launches nothing.
 #include <algorithm>
 
 #include "call/operator.h"
@@ -48,7 +48,7 @@ py::Ref types_dict(const OperatorBlock& block, const layout::Recipe& recipe) {
   return out;
 }
 
-// What each accepted candidate would launch; those that cannot be launched are refused here, as a live call would do in turn.
+// Plans the launch of each accepted candidate. A candidate that cannot be launched is refused here, as in a live call.
 std::vector<LaunchPlan> launches(const MergedOperator& op, std::span<const Binding> bindings,
                                  std::vector<Decision>& decisions) {
   std::vector<LaunchPlan> plans(decisions.size());

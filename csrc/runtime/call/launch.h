@@ -16,8 +16,8 @@ namespace apb {
 
 enum class PatchKind : std::uint8_t { Tensor, Workspace, Float32, Float64, Real32, Real64 };
 
-// What to write into the kernargs at every call: the address of tensor `operand`, workspace + addend, attribute `operand`
-// as a float, or what program `operand` of Prepared::reals gives.
+// A value to write into the kernargs at every call. It is the address of tensor `operand`, workspace + addend, attribute
+// `operand` as a float, or the result of program `operand` of Prepared::reals.
 struct Patch {
   PatchKind kind;
   std::uint16_t operand;
@@ -72,7 +72,7 @@ struct LaunchFailure {
 LaunchFailure launch_steps(const Driver& driver, Prepared& prepared, const Call& call, void* stream,
                            std::uint64_t workspace, std::uint64_t& launches);
 
-// Whether launch_steps() is all that is to be done.
+// Tells whether launch_steps() is all the work of this call.
 inline bool nothing_to_prepare(const Device& device, const Prepared& prepared) {
   return prepared.workspace == 0 && !forked_after_open() && (prepared.steps.empty() || device.is_current());
 }

@@ -36,7 +36,7 @@ template <class Sink>
         !sink.has_room(2 * rank + (use.exact ? 2 : 1))) {
       return false;
     }
-    // Which powers of two divide the address, up to the largest that anything asks for; null is a class of its own.
+    // The powers of two that divide the address, up to the largest that a condition tests. Null is a class of its own.
     const std::uint64_t known_bits = tensor.address | use.alignment;
     const auto alignment =
         tensor.address == 0 ? std::uint64_t{63} : static_cast<std::uint64_t>(__builtin_ctzll(known_bits));

@@ -132,7 +132,7 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
   const bool done = run_slow(args, count, stream, viewing, error) ||
-                    // Of a stream that is not torch's own, what copies would not be part.
+                    // Copies would not be part of a graph on a stream that is not torch's own.
                     (stream == nullptr && run_restated(args, count, viewing, error));
   if (!done) return py::raise(error);
   Py_IncRef(py::none());
@@ -223,8 +223,8 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   return on.memo.insert(*key, std::move(unkept));
 }
 
-// Of each call that is not known yet or whose tensors are plain addresses. A framework's come from the runtime that it is linked
-// with, so that its first call tells.
+// Checks calls that are not known yet or whose tensors are plain addresses. A framework's tensors come from the runtime that it
+// is linked with, so its first call is enough.
 bool Operator::check_runtime(const OnDevice& on, const Call& call, Error& error) const {
   const Driver& driver = on.device->driver();
   for (std::size_t i = 0; i < call.tensor_count; ++i) {

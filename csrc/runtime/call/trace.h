@@ -1,5 +1,5 @@
-// What people asked to be told about choices: AITER_PREBUILT_TRACE=1 prints each first choice, AITER_PREBUILT_MISS_LOG=FILE
-// collects the shapes that no tuned row names. Both are looked at on the slow path only, once per new kind of call.
+// Reports choices on request. AITER_PREBUILT_TRACE=1 prints each first choice. AITER_PREBUILT_MISS_LOG=FILE collects the shapes
+// that no tuned row names. Both are read on the slow path only, once per new kind of call.
 #pragma once
 
 #include <span>

@@ -3,7 +3,7 @@
 namespace apb {
 namespace {
 
-// What a text is in its slot: contract/bytecode.py, text_number.
+// The slot value of a text: contract/bytecode.py, text_number.
 std::int64_t text_number(std::string_view text) {
   if (text.empty()) return 0;
   std::uint64_t value = 0xcbf29ce484222325U;

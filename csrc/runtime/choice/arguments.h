@@ -12,7 +12,7 @@
 
 namespace apb {
 
-// What parsing needs of a signature, laid out for the hot path.
+// The data of a signature that parsing needs, laid out for the hot path.
 class ArgumentParser {
  public:
   ArgumentParser() = default;

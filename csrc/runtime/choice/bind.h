@@ -16,7 +16,7 @@ namespace apb {
 // A type variable that no given tensor names; it fits every recipe.
 inline constexpr std::uint8_t kOpenType = kNone8;
 
-// What a call has bound: every slot of the signature with its value.
+// The bound call: every slot of the signature with its value.
 struct Binding {
   std::array<std::int64_t, kMaxSlots> slots;
   std::array<double, kMaxFloats> floats;

@@ -90,7 +90,7 @@ struct Distance {
   auto operator<=>(const Distance&) const = default;
 };
 
-// What keeps a refused candidate from serving the call: the choice itself stops at the first condition that fails.
+// Finds the conditions that refuse a candidate. The choice itself stops at the first one.
 Distance distance(const MergedOperator& op, const Binding& binding, const Decision& decision) {
   const OperatorBlock& block = *op.blocks[decision.at.block];
   const layout::Recipe& recipe = op.recipe(decision.at);

@@ -90,7 +90,7 @@ std::string type_words(const OperatorBlock& block, const layout::Recipe& recipe)
   return out;
 }
 
-// Whether the values of `row` are those of the call, in the numbering of `block`.
+// Tells whether the values of `row` are those of the call, in the numbering of `block`.
 bool matches(const UserTable& table, const UserRow& row, std::size_t block, const Binding& binding,
              std::int64_t compute_units) {
   if (row.compute_units != compute_units) return false;

@@ -68,7 +68,7 @@ class Driver {
 
   // "hipErrorInvalidImage (200)"
   std::string code_text(int code) const;
-  // What to type when the driver has answered `code`.
+  // The command or setting to suggest when the driver has answered `code`.
   std::string advice(int code) const;
 
   // Sets `error` to "CALL answered NAME (CODE)" and returns false.

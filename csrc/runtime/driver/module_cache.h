@@ -36,7 +36,7 @@ class Device {
   // CUDA's primary context of the device, retained at first use; null with an Error. No lock once it is there.
   void* context(Error& error);
 
-  // Whether it is the calling thread's device already, so that no DeviceScope is needed. False also when in doubt.
+  // Tells whether it is already the calling thread's device, so that no DeviceScope is needed. False also when in doubt.
   bool is_current() const {
     if (driver_.is_hip()) {
       if (driver_.devices == 1) return true;  // there is no other that could be current

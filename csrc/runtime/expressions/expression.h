@@ -26,8 +26,8 @@ const char* evaluate_text(EvaluateStatus status);
 // Sets `used` for every slot that a checked program loads.
 void note_slots(Program code, std::vector<bool>& used);
 
-// How a program uses slots that hold addresses: `alignment` is raised to the largest power of two that one is tested
-// against (`aligned(x, 16)`); `exact` is set when one is used in any other way.
+// The use of slots that hold addresses. `alignment` is raised to the largest power of two that a program tests one against
+// (`aligned(x, 16)`). `exact` is set when a program uses one in any other way.
 struct AddressUse {
   std::uint64_t alignment = 1;
   bool exact = false;

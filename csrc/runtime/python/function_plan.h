@@ -1,4 +1,5 @@
-// What a function does for calls that are alike: what it makes, which operators it calls, what it returns. Said by Python as tuples.
+// The launch plan of a Python function: the tensors it allocates, the operators it calls, the values it returns. Python describes
+// it as tuples.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@ namespace apb {
 inline constexpr std::size_t kMostArguments = 64;
 inline constexpr std::size_t kMostMade = 8;
 
-// What a call of an operator is given, or what the function returns: an argument, something made, or always the same object.
+// An argument of an operator, or a returned value: an argument of the function, an allocated tensor, or a constant object.
 struct Item {
   enum class Kind { Argument, Made, Same } kind = Kind::Same;
   std::size_t place = 0;
@@ -23,7 +24,7 @@ struct Item {
 struct Launch {
   py::Ref op;
   std::vector<Item> items;
-  // What of the call is the same each time, in the terms of the device that it was last on. Written with the GIL held.
+  // Arguments of the call that are the same each time, for the device of the last call. Written with the GIL held.
   mutable FixedArguments fixed;
 };
 
@@ -34,7 +35,7 @@ struct Plan {
   bool single = true;
 };
 
-// What the arguments of the call that is planned were, and what they are called with.
+// The arguments of the planned call, and the objects that they are called with.
 struct Given {
   PyObject* const* args;
   std::string_view kinds;

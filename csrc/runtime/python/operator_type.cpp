@@ -23,7 +23,7 @@ PyObject* as_object(PyTypeObject* type) { return reinterpret_cast<PyObject*>(typ
 Operator& self_operator(PyObject* self) { return *reinterpret_cast<OperatorObject*>(self)->op; }
 const std::vector<View>* views_of(PyObject* self) { return reinterpret_cast<OperatorObject*>(self)->views; }
 
-// Of a call that is not hot: an operator without views has none to make.
+// For calls that are not hot: an operator without views has no views to make.
 class AnyViewing : public Viewing {
  public:
   explicit AnyViewing(PyObject* self) : Viewing(views_of(self) == nullptr ? none() : *views_of(self)) {}

@@ -12,7 +12,7 @@ namespace apb {
 // A new reference to the one type of the process; null with an exception set.
 PyObject* make_operator_type();
 
-// Whether it is one, which a call from here needs.
+// Tells whether the object is an operator, which a call from here needs.
 bool is_operator(PyObject* object);
 PyObject* call_operator(PyObject* op, PyObject* const* args, std::size_t count);
 

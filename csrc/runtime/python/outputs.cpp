@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kMostWords = 96;
 constexpr std::size_t kMostArguments = 8;
 
-// Of a tensor its type, element type, device and shape; an int's value; of all else which object.
+// The key of a call. Of a tensor it has the type, element type, device and shape; of an int the value; of all else the object.
 using Key = CallKey<kMostWords>;
 
 // False: what is asked for cannot be told in words.

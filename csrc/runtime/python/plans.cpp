@@ -36,8 +36,7 @@ struct Whole {
   std::array<std::uint64_t, kMostMade> made;  // how the memory that was made is aligned
 };
 
-// What is read of one call, each tensor once. On the heap: a thread's stack may be small, and a tensor may call again while it is
-// read.
+// The values of one call, each tensor read once. On the heap: a thread's stack may be small, and reading a tensor may call again.
 struct Read {
   Key key;
   CallContext context;
@@ -48,7 +47,7 @@ struct Read {
   std::array<KnownLaunch, kMostLaunches> launches;  // what became of those of this call
 };
 
-// As CallPlace has a call.
+// Reads a call's values in the place of CallPlace.
 class ReadPlace {
  public:
   explicit ReadPlace(std::unique_ptr<Read>& spare) : spare_(spare), read_(std::move(spare)) {
@@ -253,7 +252,7 @@ class Plans {
     return call_operator_read(launch.op.get(), {tensors.data(), count}, launch.fixed, read.context.api, known);
   }
 
-  // As Python calls it, after which the same call is known. False: it raised.
+  // Calls the operator as Python does, after which the same call is known. False: it raised.
   static bool launch_objects(const Launch& launch, PyObject* const* args, const Read& read) {
     std::array<PyObject*, kMostArguments> given;
     const std::size_t count = launch.items.size();

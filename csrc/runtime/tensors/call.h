@@ -53,7 +53,7 @@ constexpr int vendor_of(DLDeviceType type) {
   }
 }
 
-// What is known of a call while its tensors are read one by one.
+// The facts of a call while its tensors are read one by one.
 struct CallContext {
   const DLPackExchangeAPI* api = nullptr;  // of the first given tensor
   void* stream = nullptr;
@@ -104,7 +104,7 @@ struct KnownLaunch {
   std::uint64_t alignment = 0;   // the most that decides about an address; the greatest number: all of it does
 };
 
-// What became of a call whose tensors were read before.
+// The outcome of a call whose tensors were read before.
 enum class Done : std::uint8_t { Launched, Unknown, Raised };
 
 // A call's place for one call. `spare` is kept for the next one; while a call that is being read holds it (its tensors may

@@ -1,5 +1,5 @@
-// Where the bytes of a tensor lie, whatever the signature says of it: layouts that no kernel here takes, and memory that a
-// written tensor shares with itself or with another.
+// The byte range of a tensor, whatever the signature says. It finds layouts that no kernel here supports, and written tensors
+// that share memory with themselves or with another tensor.
 #pragma once
 
 #include <cstddef>

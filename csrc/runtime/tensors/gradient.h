@@ -17,8 +17,8 @@ extern GradMode grad_mode;
 // torch.inference_mode() or torch.no_grad(), and nothing more is asked there.
 inline bool gradients_matter() { return grad_mode == nullptr || grad_mode(); }
 
-// How a tensor type answers `requires_grad`: the descriptor of the class and its tp_descr_get, called without a lookup.
-// Null where the class has no such descriptor: then its tensors ask for nothing.
+// The way to ask a tensor type for `requires_grad`: the descriptor of the class and its tp_descr_get, called without a lookup.
+// Null where the class has no such descriptor: its tensors require no gradient.
 struct GradientQuestion {
   PyObject* descriptor = nullptr;  // kept alive
   py::DescriptorGet get = nullptr;

@@ -18,7 +18,7 @@ bool read_device(PyObject* said, OutputAllocation& out) {
   return true;
 }
 
-// Whether `allocation.near` makes what is wanted. False also when in doubt.
+// Tells whether `allocation.near` allocates the wanted tensor. False also when in doubt.
 bool is_near(const OutputAllocation& allocation) {
   if (!allocation.near) return false;
   if (allocation.ordinal < 0) return true;

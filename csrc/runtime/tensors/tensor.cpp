@@ -38,8 +38,8 @@ const DLPackExchangeAPI* look_up(PyTypeObject* type) {
   return usable ? api : nullptr;
 }
 
-// What the tensor's __dlpack__ says of an exporter that failed without an exception, or "succeeded" and described nothing: a
-// callback of Python's that raises looks so to C.
+// The text of __dlpack__'s exception, for an exporter that failed without one, or "succeeded" and described nothing. A Python
+// callback that raises looks like that to C.
 std::string export_text(PyObject* object) {
   constexpr const char* kSilent = "its exporter described nothing and does not say why";
   const py::Ref method(PyObject_GetAttrString(object, "__dlpack__"));

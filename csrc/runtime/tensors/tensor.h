@@ -15,7 +15,7 @@
 
 namespace apb {
 
-// What must live until the call ends; empty, and free, for tensors that come through the exchange API.
+// Objects that must live until the call ends. Empty, and free, for tensors that come through the exchange API.
 struct CallStorage {
   std::vector<std::unique_ptr<std::int64_t[]>> arrays;
   std::vector<py::Ref> objects;
@@ -30,7 +30,7 @@ struct CallStorage {
   void copy_shape(DLTensor& tensor);  // a checked one
 };
 
-// What is looked up once per type; types that are kept are kept alive.
+// Facts of a tensor type, looked up once. A kept type is kept alive.
 struct TensorType {
   PyTypeObject* type = nullptr;
   const DLPackExchangeAPI* api = nullptr;  // null: a type without the exchange API
@@ -72,8 +72,8 @@ inline bool fill_from_dlpack(const DLTensor& tensor, TensorArg& out) {
 // The rank of a tensor that an exporter has not described.
 inline constexpr std::int32_t kUntouched = -1;
 
-// What an exporter is given to fill in. One that says it succeeded and fills in nothing is seen by it, and no other tensor's
-// memory is taken for this one's.
+// A blank tensor for an exporter to fill in. An exporter that reports success and fills in nothing is detected, and no other
+// tensor's memory is used in its place.
 inline DLTensor untouched_tensor() {
   DLTensor tensor = {.device = {kDLCPU, 0}};
   tensor.ndim = kUntouched;
@@ -100,7 +100,7 @@ inline bool read_tensor_fast(PyObject* object, TensorArg& out, CallContext& call
   return fill_from_dlpack(tensor, out);
 }
 
-// What an exporter must not say: dims out of range or without sizes, an offset that wraps around. An ArgumentKind error.
+// Checks an exporter's description: dims in range, sizes present, no offset that wraps around. An ArgumentKind error.
 [[nodiscard]] bool check_dlpack(const DLTensor& tensor, Error& error);
 
 // Every way. False with an ArgumentKind or ArgumentDevice error whose `asked` the caller fills in, no exception set; or with

@@ -87,7 +87,7 @@ py::Ref producer_stream(const CallContext& call, bool cuda) {
   return py::integer(cuda ? 1 : 0);
 }
 
-// What `capsule` holds, checked; null with an error.
+// The checked content of `capsule`; null with an error.
 const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error) {
   const auto refuse = [&](const std::string& found) {
     not_a_tensor(cat("its __dlpack__ gave ", found), "Pass a dense tensor on the GPU", error);

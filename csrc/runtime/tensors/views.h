@@ -1,5 +1,5 @@
-// How a call's tensors are seen: the same memory with other dims or another element type. Said once, when the Python side is
-// imported, and done on what was read of a tensor, so that a framework makes no tensor for it.
+// Views of a call's tensors: the same memory with other dims or another element type. They are described once, when the Python
+// side is imported, and applied to the tensor's description. So a framework makes no tensor for them.
 #pragma once
 
 #include <cstddef>

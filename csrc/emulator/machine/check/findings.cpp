@@ -51,7 +51,7 @@ bool first_time(const Wave& wave, FaultKind kind) {
   return first;
 }
 
-// As the environment names the check that finds it.
+// The check's name in the environment variable.
 const char* check_of(FaultKind kind) {
   switch (kind) {
     case FaultKind::LdsUninitialised: return "lds";

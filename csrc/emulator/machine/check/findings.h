@@ -1,4 +1,4 @@
-// What was found, and what it does: CheckLevel.
+// Findings and their effect: CheckLevel.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace apb::emu {
 
-// As raise() says it. When findings are reported only the first of its kind at an instruction is, and the wave goes on: callers
-// ask wave.stop whether it does.
+// Reports a finding as raise() does. When findings are reported only the first of its kind at an instruction is, and the wave
+// goes on: callers read wave.stop.
 [[gnu::cold, gnu::format(printf, 4, 5)]] void find(Wave& wave, FaultKind kind, int lane, const char* format, ...);
 
 // For Workgroup::tolerates, where the level is permissive or continue.

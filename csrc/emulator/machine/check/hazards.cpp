@@ -11,7 +11,7 @@ namespace apb::emu {
 
 namespace {
 
-// How many can be under way before the hardware stalls the wave: vmcnt has 6 bits, lgkmcnt 4.
+// The most operations under way before the hardware stalls the wave: vmcnt has 6 bits, lgkmcnt 4.
 constexpr std::uint32_t kMostVector = 63, kMostLds = 15;
 
 enum class Queue : std::uint8_t { None, Vector, Lds, Scalar, Flat };
@@ -43,7 +43,7 @@ struct Reach {
   bool memory = false, lds = false;
 };
 
-// What the active lanes' flat addresses point to: the LDS aperture is known by the high half of the address.
+// The memory that the active lanes' flat addresses point to. The high half of an address tells the LDS aperture.
 Reach reach_of(const Wave& wave, const Operand& address) {
   Reach reach;
   if (address.kind != OperandKind::Vgpr || wave.group == nullptr) return {true, true};
@@ -112,7 +112,7 @@ void Hazards::before(Wave& wave, const Instruction& i) {
 void Hazards::wait(std::uint32_t immediate) {
   const std::uint32_t vector = (immediate & 15) | (immediate >> 14 & 3) << 4, others = immediate >> 8 & 15;
   if (vector_issued_ > vector) vector_done_ = std::max(vector_done_, vector_issued_ - vector);
-  // Of n operations in this counter at most n belong to LDS, and those finish in order; which scalar ones are left nobody knows.
+  // Of n operations in this counter at most n belong to LDS, and those finish in order. The remaining scalar ones are unknown.
   if (lds_issued_ > others) lds_done_ = std::max(lds_done_, lds_issued_ - others);
   if (others == 0) scalar_done_ = scalar_issued_;
 }

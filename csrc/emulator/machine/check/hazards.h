@@ -1,4 +1,4 @@
-// Which registers of one wave are still being loaded: vmcnt and lgkmcnt as gfx9 counts them.
+// The registers of one wave that are still being loaded: vmcnt and lgkmcnt as gfx9 counts them.
 #pragma once
 
 #include <array>

@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::uint8_t kNobody = 0, kSeveral = 255;
 
-// Whether each of the bytes is nobody's, `mark`'s or `also`'s. Sizes of one lane's access are unrolled, long ranges vectorised.
+// Tells whether each of the bytes is nobody's, `mark`'s or `also`'s. Sizes of one lane's access are unrolled, long ranges
+// vectorised.
 template <std::uint32_t Size> bool own(const std::uint8_t* first, std::uint32_t bytes, std::uint8_t mark,
                                        std::uint8_t also) {
   const std::uint32_t count = Size != 0 ? Size : bytes;
@@ -41,7 +42,7 @@ template <std::uint32_t Size> void add_mark(std::uint8_t* first, std::uint32_t b
     first[b] = (static_cast<int>(first[b] == kNobody) | static_cast<int>(first[b] == mark)) != 0 ? mark : kSeveral;
 }
 
-// Whether all bytes of Count words are 1.
+// Tells whether all bytes of Count words are 1.
 template <typename Word, int Count> bool all_set(const std::uint8_t* first) {
   Word missing = 0;
   for (int i = 0; i < Count; ++i) {

@@ -1,4 +1,4 @@
-// What is known of each byte of one workgroup's LDS: written at all, and by whom written or read since the last barrier.
+// The state of each byte of one workgroup's LDS: written at all, and written or read by whom since the last barrier.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ struct Breakpoint {
   TraceFilter condition;     // of workgroups and waves
 };
 
-// Where a breakpoint lies in one code object.
+// The place of a breakpoint in one code object.
 struct Resolved {
   std::uint64_t id = 0;
   std::uint32_t line = 0;  // of a line that has no code the next one

@@ -1,4 +1,5 @@
-// What is said on the debugger's socket, version 1. A command is a line of fields with tabs between: a number, a verb, its arguments.
+// The protocol of the debugger's socket, version 1. A command is a line of fields with tabs between: a number, a verb, its
+// arguments.
 // An answer is a line of JSON, {"reply": number, ...} or {"reply": number, "error": "..."}; events are lines, too: hello, stopped,
 // continued (a signal came), placed (a breakpoint has places in code that is launched).
 //   go                                     the program begins

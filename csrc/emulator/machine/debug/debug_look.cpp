@@ -33,7 +33,7 @@ class Reader {
     for (const int end : ends_)
       if (end >= 0) ::close(end);
   }
-  // How many of at most 4096 bytes there are.
+  // The number of readable bytes, of at most 4096.
   std::size_t read(std::uint64_t address, std::uint8_t (&to)[4096], std::size_t bytes) const {
     const std::size_t to_page = 4096 - address % 4096;
     const ssize_t sent = ::write(ends_[1], reinterpret_cast<const void*>(address), std::min(bytes, to_page));

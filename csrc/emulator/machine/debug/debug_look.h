@@ -1,4 +1,4 @@
-// What a debugger is told of waves that stand.
+// Queries of a debugger about stopped waves.
 #pragma once
 
 #include <cstdint>

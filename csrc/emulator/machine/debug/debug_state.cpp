@@ -201,7 +201,7 @@ void DebugState::detach() {
 void DebugState::set_breakpoints(std::vector<Breakpoint> all) {
   const Lock lock(mutex_);
   breakpoints_ = std::move(all);
-  // What no launch uses may be unloaded: it is looked at again when it is launched.
+  // Code that no launch uses may be unloaded: it is looked up again when it is launched.
   std::erase_if(codes_, [](const auto& entry) { return entry.second.use_count() == 1; });
   for (const auto& [number, code] : codes_) say_placed(code->place(breakpoints_));
 }

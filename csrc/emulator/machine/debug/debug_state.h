@@ -1,4 +1,5 @@
-// What a debugger sees: the workgroups that run, who has stopped and why, and how they go on. All stop when one does.
+// The state that a debugger sees: running workgroups, stopped waves with their reasons, and how they go on. All stop when one
+// does.
 #pragma once
 
 #include <atomic>

@@ -34,7 +34,7 @@ class WaveDebugger final : public InstructionObserver {
   }
 
  private:
-  // As if it slept before the instruction.
+  // Resumes the wave as if it slept before the instruction.
   void come_back(Wave& wave, const Instruction& instruction, LiveGroup::Seat& seat) {
     wave.pc -= instruction.dwords;
     wave.stop = Stop::Yield;

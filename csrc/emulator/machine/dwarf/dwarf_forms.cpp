@@ -106,7 +106,7 @@ bool read_number(DwarfCursor& c, std::uint64_t code, std::int64_t implicit, cons
   }
 }
 
-// What nobody here asks for.
+// Skips a value that no reader here needs.
 bool pass_over(DwarfCursor& c, std::uint64_t code, const DwarfUnit& unit, DwarfValue& out) {
   out.kind = ValueKind::Other;
   switch (code) {

@@ -14,7 +14,7 @@ struct DebugSections {
   std::vector<std::uint8_t> abbrev, addr, info, line, line_str, ranges, rnglists, str, str_offsets;
 };
 
-// What the values of a unit depend on.
+// The facts of a unit on which its values depend.
 struct DwarfUnit {
   std::uint64_t offset = 0;  // of the unit in .debug_info
   std::uint16_t version = 0;

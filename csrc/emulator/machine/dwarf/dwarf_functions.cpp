@@ -22,8 +22,8 @@ constexpr std::uint8_t kType = 2, kSkeleton = 4, kSplit = 5, kSplitType = 6;
 constexpr std::uint64_t kImplicit = 0x21;  // DW_FORM_implicit_const: its value stands in the abbreviation
 constexpr std::uint32_t kMostDepth = 4096;
 constexpr int kMostOrigins = 8;  // abstract origin, specification, ...
-// What all units and range lists together may take, and all abbreviations, times the bytes that there are: units share tables, and a
-// file may make many of them share a long one.
+// The limits of all units and range lists together, and of all abbreviations, times the number of bytes. Units share tables, and
+// a file may make many of them share a long one.
 constexpr std::uint64_t kSharing = 32, kTables = 4, kLeastWork = 1 << 20;
 constexpr std::size_t kMostSpans = 1 << 22;
 
@@ -109,7 +109,7 @@ class InfoReader {
       unit_.address_bytes = c.fixed<std::uint8_t>();
     }
     if (!c.good() || unit_.address_bytes == 0 || unit_.address_bytes > 8) return false;
-    // Where DWARF 5's tables begin behind their headers, unless the unit says otherwise.
+    // DWARF 5's tables begin here, behind their headers, unless the unit says otherwise.
     unit_.str_offsets_base = unit_.addr_base = unit_.wide ? 16 : 8;
     const Abbreviations* abbreviations = abbreviations_at(table);
     return abbreviations != nullptr && entries(c, *abbreviations);

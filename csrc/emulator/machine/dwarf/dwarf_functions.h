@@ -1,4 +1,4 @@
-// Which function each address belongs to, and through which calls it was inlined there (.debug_info, DWARF 4 and 5).
+// Maps each address to its function and its inlined calls (.debug_info, DWARF 4 and 5).
 #pragma once
 
 #include <cstdint>

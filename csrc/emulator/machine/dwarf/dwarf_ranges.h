@@ -1,4 +1,4 @@
-// Which addresses an entry of .debug_info covers when it is more than one piece.
+// The address ranges of an entry of .debug_info that has more than one.
 #pragma once
 
 #include <cstdint>

@@ -29,7 +29,7 @@ class SourceLines final : public Lines {
   // The line, then the calls through which it was inlined; line 0: code of no line. Empty: nothing is known.
   std::vector<SourceFrame> frames(std::uint32_t offset) const;
   std::string text(std::uint32_t offset) const override;
-  // Where to stop for a line: the first instruction of it, or of the next line that has one, wherever its function stands (inlined
+  // Finds the places to stop for a line: the first instruction of it, or of the next line that has one, in each function (inlined
   // ones each). `found`: that line, 0 for none.
   std::vector<std::uint32_t> places(std::string_view file, std::uint32_t line, std::uint32_t& found) const;
   // Is it of one of the lines first to last of `file`, or inlined from there?

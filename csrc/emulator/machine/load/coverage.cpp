@@ -1,4 +1,4 @@
-// What a code object uses, without loading it.
+// Lists the instructions of a code object without loading it.
 #include <algorithm>
 #include <cstdio>
 

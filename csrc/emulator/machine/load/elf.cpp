@@ -56,7 +56,7 @@ struct Rela {
 };
 static_assert(sizeof(Rela) == 24);
 
-// What PT_DYNAMIC says, addresses as in the image.
+// The content of PT_DYNAMIC, addresses as in the image.
 struct Dynamic {
   std::uint64_t symbols = 0, strings = 0, strings_bytes = 0, hash = 0, gnu_hash = 0, rela = 0, rela_bytes = 0,
                 plt_rela = 0, plt_rela_bytes = 0;

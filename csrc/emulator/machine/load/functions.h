@@ -1,4 +1,4 @@
-// Where the functions of a code object begin and end.
+// The first and last bytes of the functions of a code object.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What this loader reads of a code object, as text: tests compare it with the other readers of this project.
+// This loader's reading of a code object, as text. Tests compare it with the other readers of this project.
 #include <cstdlib>
 #include <memory>
 

@@ -1,4 +1,4 @@
-// What a code object says about its kernels in its notes (LLVM, AMDGPUUsage, "Code Object V3 and Above Metadata").
+// The kernel metadata in a code object's notes (LLVM, AMDGPUUsage, "Code Object V3 and Above Metadata").
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// As much of MessagePack as kernel metadata needs: a reader of whole documents that may be broken.
+// The part of MessagePack that kernel metadata needs: a reader of whole documents that may be broken.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Which memory is alive. Device memory is host memory, from one reserved arena per device, so that an address names its
-// device.
+// Live memory. Device memory is host memory, from one reserved arena per device, so that an address names its device.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +40,7 @@ class Allocations {
   bool find(std::uint64_t address, Allocation& out) const;         // the live allocation around an address
   std::uint64_t used(int device) const;
 
-  // Where other processes find the device memory that begins at `begin`. Its pages move there at the first call; what
+  // Makes the device memory that begins at `begin` available to other processes. Its pages move at the first call. Memory that
   // was never shared stays private, so that a forked child has its own. False with `problem`.
   bool share(std::uint64_t begin, FilePlace& out, std::string& problem);
   // Another process's `bytes` as memory of `device`, which counts as nothing used; opened again it is the same memory.
@@ -50,12 +49,12 @@ class Allocations {
   // The memory of import() around the address; gone after as many calls as there were of import(). False: there is none.
   bool close(std::uint64_t address);
 
-  // What a launch checks against: immutable, shared by all its waves. Host and managed memory, the device's own, and
+  // The memory that a launch checks against: immutable, shared by all its waves. Host and managed memory, the device's own, and
   // that of its peers.
   std::shared_ptr<const Memory> snapshot(int device) const;
   // hipDeviceEnablePeerAccess: `device` may touch the memory of `peer`. False: it was so already.
   bool set_peer(int device, int peer, bool enabled);
-  // Where an address that `device` may not touch lies, in words; see Memory::describe.
+  // Describes the place of an address that `device` may not touch; see Memory::describe.
   void describe(int device, std::uint64_t address, std::uint64_t bytes, char* text, std::size_t size) const;
 };
 

@@ -1,4 +1,4 @@
-// What Allocations holds, behind one lock: for the files that implement it.
+// The state of Allocations, behind one lock: for the files that implement it.
 #pragma once
 
 #include <deque>

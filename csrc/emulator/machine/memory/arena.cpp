@@ -33,8 +33,7 @@ std::uint64_t Arena::alignment_of(std::uint64_t bytes) const {
   return whole_pages_ || bytes >= kPage ? kPage : kSmallAlignment;
 }
 
-// What an allocation occupies: itself and a gap in which nothing lives, so that running past its end is not running
-// into a neighbour.
+// The span of an allocation: itself and an unused gap, so that running past its end does not run into a neighbour.
 std::uint64_t Arena::span_of(std::uint64_t bytes) const {
   return round_up(bytes, alignment_of(bytes)) + alignment_of(bytes);
 }

@@ -1,4 +1,4 @@
-// What this process has mapped, for addresses of which a caller says more than it knows.
+// The mapped memory of this process, for addresses with untrusted sizes.
 #pragma once
 
 #include <cstdint>

@@ -28,7 +28,7 @@ std::string name_of(const char* kind, const std::uint64_t* key) {
 
 std::string system_says(const char* what) { return std::string(what) + ": " + std::strerror(errno); }
 
-// What the system calls the open file, which no other process can change.
+// The system's name of the open file, which no other process can change.
 std::string link_of(int descriptor) {
   char path[64], text[256];
   std::snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
@@ -46,8 +46,8 @@ bool write_page(int descriptor, const std::uint8_t* from, std::uint64_t at) {
   return true;
 }
 
-// Which pages of this process have ever been touched: reading the others would cost as much as having them. Where the system does
-// not say (it does not even know of a page of the stack), all of them.
+// The touched pages of this process: reading the others would cost as much as having them. All pages where the system does not
+// say (it does not even know of a page of the stack).
 class TouchedPages {
  public:
   TouchedPages() : descriptor_(::open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC)) {

@@ -7,7 +7,7 @@
 
 namespace apb::emu {
 
-// Where a file is to be found. `key` is random, and the file's name: it alone says that it is the right one.
+// The place of a shared file. `key` is random, and the file's name: it alone proves that it is the right one.
 struct FilePlace {
   std::int32_t process = 0, descriptor = -1;
   std::uint64_t key[2] = {};

@@ -20,7 +20,7 @@ std::size_t read_plainly(std::span<const Piece> pieces) {
   return kAllRead;
 }
 
-// As read_untrusted(), for as many as one call takes.
+// As read_untrusted(), for the pieces of one call.
 std::size_t read_some(std::span<const Piece> pieces) {
   static std::atomic<bool> allowed{true};
   if (!allowed.load(std::memory_order_relaxed)) return read_plainly(pieces);

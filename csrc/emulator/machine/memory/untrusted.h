@@ -1,4 +1,4 @@
-// What a caller's pointers lead to, read without trusting them.
+// Reads memory behind a caller's pointers without trusting them.
 #pragma once
 
 #include <cstddef>

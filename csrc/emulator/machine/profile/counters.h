@@ -1,4 +1,4 @@
-// What kernels did, per launch and per kernel; the API of apb_emulator.h and the JSON file read from here.
+// Counters of kernels, per launch and per kernel. The API of apb_emulator.h and the JSON file read from here.
 #pragma once
 
 #include <cstdint>

@@ -18,7 +18,7 @@ struct Wait {
   Event kind{};  // WaitVector, WaitLds, WaitBarrier, WaitMatrix
 };
 
-// What an instruction's accesses cost, known when it was executed.
+// The cost of an instruction's accesses, known when it was executed.
 struct AccessCost {
   std::uint32_t lds_cycles = 0;  // of the banks
   std::uint32_t halves = 0;      // of 64 bytes, one a cycle through the address unit and the vector cache
@@ -53,7 +53,7 @@ class WaveClock {
   Queue vector_, others_;
 };
 
-// What one compute unit did in a launch.
+// The load of one compute unit in a launch.
 struct UnitLoad {
   std::array<std::uint64_t, kSimds> issue{}, matrix{};  // cycles
   std::uint64_t lds = 0, memory = 0;

@@ -10,7 +10,7 @@ constexpr std::uint64_t kNoAddress = 1ull << 20;  // below lie offsets in scratc
 constexpr std::size_t kMostWaits = 256;           // of a wave, on the timeline
 constexpr std::size_t kVariants = 4;              // of an opcode: loads to LDS, returns
 
-// As on a card: FLAT is the encoding, and s_waitcnt and the like are no work.
+// The event of an instruction, as on a card: FLAT is the encoding, and s_waitcnt and the like are no work.
 Event unit_event(const OpcodeClass& opcode) {
   if (opcode.has(Event::FlatEncoded)) return Event::CyclesFlat;
   switch (opcode.unit) {

@@ -67,7 +67,7 @@ class GroupProfiler final : public GroupObserver, private Observer {
   PieceSet read_, written_, scalar_;
   std::uint64_t lds_cycles_ = 0, memory_cycles_ = 0;
 
-  // Of the instruction that is being executed.
+  // Sectors and quads of the instruction that is being executed.
   std::vector<std::uint64_t> pieces_, quads_;  // of 32 bytes; lines, each with four lanes that touch it
   std::uint32_t wanted_ = 0, scratch_ = 0;
   FlatLds flat_;

@@ -66,7 +66,7 @@ std::uint32_t deepest(Phase& phase, unsigned banks) {
   return most;
 }
 
-// How many lanes change the dword that the most change.
+// The number of lanes that change the same dword, for the dword with the most.
 std::uint32_t most_alike(const Phase& phase) {
   std::uint32_t most = 0, run = 0;
   for (std::size_t i = 0; i < phase.count; ++i) {

@@ -1,4 +1,4 @@
-// What an LDS instruction costs by its addresses: which lanes are served together, and how often a bank is asked for two dwords at once.
+// The cost of an LDS instruction by its addresses: the lanes that are served together, and the bank conflicts among them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a matrix instruction is and how long the matrix pipe is busy with it.
+// The kind of a matrix instruction, and the cycles that it occupies the matrix pipe.
 #pragma once
 
 #include <cstdint>
@@ -7,7 +7,7 @@
 
 namespace apb::emu {
 
-// As rocprofv3's counters tell them apart: SQ_INSTS_VALU_MFMA_*.
+// The kinds of rocprofv3's counters: SQ_INSTS_VALU_MFMA_*.
 enum class MatrixKind : std::uint8_t { F16, Bf16, F32, F64, I8, F8, Xf32, F6F4 };
 inline constexpr std::size_t kMatrixKinds = 8;
 

@@ -1,4 +1,4 @@
-// Which bytes of memory were touched, as a set of pieces of 32 bytes: the smallest that L2 asks memory for.
+// A set of touched memory sectors of 32 bytes, the smallest unit that L2 asks memory for.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace apb::emu {
 
 inline constexpr unsigned kPieceShift = 5;
 
-// Of a set, or of what was new in it.
+// Counts of a set, or of the sectors that were new in it.
 struct PieceCount {
   std::uint64_t pieces = 0;  // of 32 bytes
   std::uint64_t halves = 0;  // of 64 bytes, with a piece in them

@@ -8,7 +8,7 @@
 namespace apb::emu {
 namespace {
 
-// What begins otherwise is no counter of rocprofv3 for these targets. The longest beginning that fits gives the reason.
+// Names with these beginnings are no counters of rocprofv3 for these targets. The longest beginning that fits gives the reason.
 constexpr AbsentCounters kAbsent[] = {
     {"CPC_", "the device has no command processor"},
     {"CPF_", "the device has no command processor"},

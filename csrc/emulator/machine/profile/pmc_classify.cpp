@@ -1,4 +1,5 @@
-// Which counters an instruction belongs to. By its mnemonic where the counter's own text does: "ADD/SUB instructions on float32".
+// The counters of an instruction. They are chosen by mnemonic where the counter's own text does so: "ADD/SUB instructions on
+// float32".
 #include <algorithm>
 #include <string_view>
 

@@ -15,7 +15,7 @@ double ratio(double part, double whole) { return whole > 0 ? part / whole : 0; }
 double cycles(const LaunchProfile& l) { return number(l.timing.cycles); }
 double units(const LaunchProfile& l) { return l.compute_units; }
 double waves(const LaunchProfile& l) { return sum<Event::Waves>(l); }
-// Of all compute units' time.
+// The share of all compute units' time.
 double share(double of_unit_cycles, const LaunchProfile& l) {
   return ratio(100 * of_unit_cycles, cycles(l) * units(l));
 }

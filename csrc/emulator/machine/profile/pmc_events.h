@@ -1,4 +1,4 @@
-// What a launch is counted by, before it has rocprofv3's names: sums that workgroups add up in any order.
+// The sums of a launch, before they have rocprofv3's names. Workgroups add them up in any order.
 #pragma once
 
 #include <array>

@@ -10,7 +10,7 @@ using enum Exactness;
 template <Event... E> double sum(const LaunchProfile& l) { return static_cast<double>((l.sums[E] + ...)); }
 double number(std::uint64_t value) { return static_cast<double>(value); }
 
-// What asks L2: the vector caches' misses, stores and atomics, and the scalar cache's misses.
+// The requests to L2: the vector caches' misses, stores and atomics, and the scalar cache's misses.
 double scalar(const LaunchProfile& l) { return number(l.scalar_halves); }
 double reads(const LaunchProfile& l) { return sum<Event::GroupLinesRead>(l) + scalar(l); }
 double writes(const LaunchProfile& l) { return sum<Event::HalvesWritten>(l); }

@@ -11,7 +11,7 @@
 namespace apb::emu {
 namespace {
 
-// As ROCm's timestamps: nanoseconds since the machine started.
+// The time as in ROCm's timestamps: nanoseconds since the machine started.
 std::uint64_t host_nanoseconds() {
   timespec now{};
   ::clock_gettime(CLOCK_BOOTTIME, &now);

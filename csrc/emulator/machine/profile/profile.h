@@ -51,7 +51,7 @@ class LaunchProfiler final : public LaunchObserver {
   std::unique_ptr<GroupObserver> of_group(const Dispatch& dispatch) override;
   void finish(const LaunchRecord& record) override;
 
-  // What a workgroup has found when its last wave ended; any host thread.
+  // The result of a workgroup when its last wave ended; any host thread.
   struct GroupResult {
     std::uint64_t number = 0;
     Place place;
@@ -60,7 +60,7 @@ class LaunchProfiler final : public LaunchObserver {
     GroupTimes* times = nullptr;  // null: no timeline
   };
   void ended(const GroupResult& group);
-  // Of an observer's workgroups, those that never ended too; stays alive here.
+  // The sums of an observer's workgroups, also of those that never ended; stays alive here.
   struct Tally {
     Sums sums;
     Sites sites;

@@ -1,4 +1,4 @@
-// Where in a kernel's code its waits, bank conflicts and bytes are: what an author changes next.
+// The waits, bank conflicts and bytes of each place in a kernel's code. An author changes these next.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ struct Site {
 // By the instruction's offset in the code, as findings have it.
 using Sites = std::unordered_map<std::uint32_t, Site>;
 
-// Of one kernel, over its launches.
+// The sites of one kernel, over its launches.
 class KernelSites {
  public:
   void add(const Kernel& kernel, const Sites& sites);

@@ -160,7 +160,7 @@ void write_launch(Writer& out, const Launch& launch) {
             "\"workgroups\": " + std::to_string(std::uint64_t{launch.grid.x} * launch.grid.y * launch.grid.z));
   std::uint64_t last = 0;
   const std::vector<std::uint64_t> starts = starts_of(launch, last);
-  // What waves share makes a launch longer than each of them alone: the picture is stretched to it.
+  // Shared units make a launch longer than each of its waves alone: the picture is stretched to it.
   const double stretch = last == 0 ? 1 : static_cast<double>(launch.cycles) / static_cast<double>(last);
   for (std::size_t g = 0; g < launch.groups.size(); ++g) write_group(out, launch, launch.groups[g], starts[g], stretch);
 }

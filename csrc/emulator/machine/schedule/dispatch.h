@@ -22,7 +22,7 @@ struct DispatchPacket {
 };
 static_assert(sizeof(DispatchPacket) == 64);
 
-// What waves may touch: the device's allocations and the launch's own segments.
+// The memory that waves may touch: the device's allocations and the launch's own segments.
 class DispatchMemory : public Memory {
  public:
   // Bytes behind each segment that nothing else may occupy: an access there is explained by the segment.

@@ -1,4 +1,4 @@
-// What cooperative kernels wait with: the memory behind hidden_multigrid_sync_arg, as __ockl_grid_sync and its kin read it.
+// The barrier of cooperative kernels: the memory behind hidden_multigrid_sync_arg, as __ockl_grid_sync and its kin read it.
 #pragma once
 
 #include <cstddef>

@@ -39,13 +39,12 @@ struct Handler {
   }
 };
 
-// What the handler reads: it may run on any thread, at any time. `below` is what was there before `next`.
+// The state that the handler reads: it may run on any thread, at any time. `below` is the handler that was there before `next`.
 std::atomic<unsigned> signals{0};
 Handler next, below;
 std::atomic<bool> one_shot{false};  // the kernel would take `next` away before it calls it
 static_assert(std::atomic<unsigned>::is_always_lock_free && std::atomic<Plain>::is_always_lock_free);
-// How often the handler runs on this thread, one inside the other, and what the outermost has called. The model keeps a signal
-// from allocating them.
+// The depth of the handler on this thread, and the outermost one's callee. The model keeps a signal from allocating them.
 #define APB_OF_THREAD __attribute__((tls_model("initial-exec"))) thread_local
 APB_OF_THREAD unsigned depth = 0;
 APB_OF_THREAD Plain called_plain = nullptr;

@@ -8,7 +8,7 @@
 
 namespace apb::emu {
 
-// What ends one launch, or all launches of one call, before they are at their end: SIGINT, or somebody who asks. Any thread.
+// Ends one launch, or all launches of one call, early: on SIGINT, or on request. Any thread.
 class Interruption {
  public:
   explicit Interruption(unsigned signals_before) : before_(signals_before) {}
@@ -49,7 +49,7 @@ class InterruptionScope {
   bool outermost_ = false, counts_ = false;
 };
 
-// How many calls of the host wait for work that is not done. A kernel that waits for somebody else is at rest; that time counts as
+// The number of host calls that wait for unfinished work. A kernel that waits for somebody else is at rest. That time counts as
 // instructions (AITER_PREBUILT_EMULATOR_LIMIT) only while somebody would hang with it.
 std::atomic<unsigned>& waiting_calls();
 

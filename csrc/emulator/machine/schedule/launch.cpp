@@ -197,7 +197,7 @@ class RunningLaunch final : public LaunchRest {
     run_on_pool(threads_ - 1, [this] { scheduler_->work(); });
   }
   bool over() { return scheduler_->over(); }
-  // What the caller's thread keeps for it is dead from now on.
+  // The caller's thread keeps no live state for it from now on.
   void leave() {
     request_.arguments = {};
     interruption_->leave();

@@ -1,4 +1,4 @@
-// How many workgroups of a kernel a compute unit holds at a time, and what keeps it from holding more.
+// The number of workgroups of a kernel that a compute unit holds at a time, and the resource that limits it.
 #pragma once
 
 #include <cstdint>

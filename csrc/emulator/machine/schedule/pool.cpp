@@ -16,7 +16,7 @@
 namespace apb::emu {
 namespace {
 
-// What executing a wave may take of a stack; a thread that has less lets another one work for it.
+// The stack that executing a wave may take. A thread with less lets another one work for it.
 constexpr std::size_t kStackNeeded = std::size_t{1} << 18;
 
 // The lowest address of the calling thread's stack, asked for once: for the main thread that reads a file.

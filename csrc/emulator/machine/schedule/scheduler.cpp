@@ -21,8 +21,8 @@ constexpr std::uint64_t kInstructionsPerMicrosecond = 64;  // of a wave that spi
 constexpr std::uint64_t kLooksSure = 64,
                         kLooksLikely = 16;  // after which one that is known to wait is run all the same
 
-// How many workgroups the card would run at once, and no more than memory is sensible for (scratch: registers and LDS of a card are
-// some 200 MiB).
+// The number of workgroups that the card would run at once, limited by memory (scratch: registers and LDS of a card are some 200
+// MiB).
 std::uint64_t most_resident(const Dispatch& d) {
   const std::uint64_t by_memory =
       std::max<std::uint64_t>(kMostMemory / std::max<std::uint64_t>(ResidentWorkgroup::bytes(d), 1), 64);
@@ -50,7 +50,7 @@ void Scheduler::work() {
     const std::lock_guard guard(mutex_);
     if (mine) idle_.push_back(std::move(mine));  // keeps its counters
   } catch (const std::bad_alloc&) {
-    // What this thread held is lost: the launch cannot end well.
+    // The state that this thread held is lost: the launch cannot end well.
     const std::lock_guard guard(mutex_);
     out_of_memory_ = stop_ = true;
     changed_.notify_all();

@@ -24,9 +24,9 @@ namespace apb::emu {
 class Scheduler {
  public:
   Scheduler(const Dispatch& dispatch, Interruption& interruption, unsigned threads, bool all_resident);
-  // What each thread does. All of them return when nothing is left to do, and when all workgroups have waited for a while for
-  // what only somebody else can store. One that is not `patient` leaves after a while, too: a kernel that does something
-  // while it waits does not look as if it waited.
+  // The loop of each thread. All threads return when no work is left, and when all workgroups have waited for a while for a store
+  // that only somebody else can make. One that is not `patient` leaves after a while, too: a kernel that polls while doing work
+  // is not detected as blocked.
   void work();
   void set_patient(bool patient) { patient_ = patient; }
   bool over();  // after all threads have returned: nothing is left to do

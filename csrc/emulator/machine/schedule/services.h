@@ -1,4 +1,4 @@
-// What a kernel asks of the host while it runs, and this device has not.
+// Requests of a running kernel to the host that this device does not support.
 #pragma once
 
 #include "machine/load/code_object.h"

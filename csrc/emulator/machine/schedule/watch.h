@@ -1,4 +1,4 @@
-// What a workgroup that seems to wait reads, and what it found there. Until one of these bytes changes, running it is of no use.
+// The addresses and values that a seemingly blocked workgroup reads. Until one of these bytes changes, running it is of no use.
 //
 // It is looked for in windows of a few rounds of the workgroup's waves: in the first half all addresses are written down, in the
 // second there must be no other and their bytes must be the same. A window costs what checks cost, so it is opened only

@@ -9,8 +9,8 @@ namespace apb::emu {
 // whose items are `block`. The workgroup's id is in `group`.
 void start_wave(Wave& wave, const Dispatch& dispatch, Workgroup& group, Dim3 block, std::uint32_t number);
 
-// Where a workgroup runs. They go round the XCCs, then round their units, then take the next slot, as long as all end in order: a model,
-// but no two that are resident then share a slot.
+// The place of a workgroup. Workgroups go round the XCCs, then round their units, then take the next slot, as long as all end in
+// order. This is a model, but no two resident ones share a slot.
 struct Place {
   std::uint32_t xcc = 0, unit = 0, slot = 0;
 };

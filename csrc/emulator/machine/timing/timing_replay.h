@@ -11,7 +11,7 @@ namespace apb::emu {
 
 using WaveTrace = std::vector<TimingStep>;
 
-// What a workgroup takes, and how long each unit of its compute unit was busy meanwhile.
+// The time of a workgroup, and the busy time of each unit of its compute unit meanwhile.
 struct GroupTime {
   std::uint64_t cycles = 0, instructions = 0;
   std::uint64_t matrix = 0, vector = 0, memory = 0, lds = 0;  // busy cycles; matrix and vector: of the busiest SIMD

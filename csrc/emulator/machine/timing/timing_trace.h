@@ -1,4 +1,4 @@
-// What a wave did, as the timing model wants it: one short record for each instruction, with what its addresses cost.
+// The trace of a wave for the timing model: one short record for each instruction, with the cost of its addresses.
 #pragma once
 
 #include <array>

@@ -9,7 +9,7 @@
 
 namespace apb::emu {
 
-// What the waves of a compute unit share: until when each unit is busy, and for how many cycles it was.
+// The units that waves of a compute unit share: the end of each unit's present work, and its busy cycles.
 struct TimingUnits {
   static constexpr int kSimds = 4;
   struct Unit {

@@ -42,7 +42,7 @@ void write_all(const std::string& text) {
   }
 }
 
-// Which instructions of the code are asked for: one look a launch instead of one an execution.
+// The instructions of the code that the filter selects: one look a launch instead of one an execution.
 using Selected = std::vector<bool>;
 
 class WaveTrace final : public InstructionObserver {

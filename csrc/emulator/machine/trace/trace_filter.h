@@ -1,4 +1,4 @@
-// Which instructions AITER_PREBUILT_EMULATOR_TRACE asks for: keys with commas between, values of one key with + between.
+// The instructions that AITER_PREBUILT_EMULATOR_TRACE selects: keys with commas between, values of one key with + between.
 //   kernel=NAME        with * for any text               launch=3         of the process, counted from 1
 //   workgroup=1:0:0    * for any number, 0-3 for several  wave=2           pc=0x40-0x80   offsets in the code as messages say them
 //   line=x.hip:12-15   inlined from there, too            class=mfma+lds   as the counters sort instructions

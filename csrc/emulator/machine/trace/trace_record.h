@@ -13,7 +13,7 @@ namespace apb::emu {
 
 class TraceRecord {
  public:
-  // What the instruction reads, and what is in the registers that it will write.
+  // Reads the instruction's sources, and the registers that it will write.
   void before(const Wave& wave, const Instruction& instruction, bool registers);
   // The whole record, to be written at once.
   std::string after(const Wave& wave, const Instruction& instruction, std::uint64_t launch, const TraceFilter& filter);
