@@ -77,29 +77,35 @@ CACHE = Path(
 
 
 def build_python() -> str | None:
-    """The interpreter of sessions that compile: this one, or a later one that is installed. None is this one."""
+    """Find the interpreter of sessions that compile.
+
+    This one, or a later one that is installed. None is this one.
+    """
     if sys.version_info >= OLDEST_BUILD_PYTHON:
         return None
     return next((version for version in LATER_PYTHONS if shutil.which(f"python{version}")), None)
 
 
 def groups(*names: str) -> list[str]:
-    """Requirements of dependency groups of ``pyproject.toml``, every one an exact pin."""
+    """List the pinned requirements of dependency groups of ``pyproject.toml``."""
     return list(nox.project.dependency_groups(PROJECT, *names))
 
 
 def shared(function: Callable[[nox.Session], None]) -> object:
-    """A session in the environment of :func:`toolchain`, which nox makes before it."""
+    """Make a session of the environment of :func:`toolchain`.
+
+    nox makes that before it.
+    """
     return nox.session(venv_backend="none", requires=[TOOLCHAIN])(function)
 
 
 def folder_of(session: nox.Session) -> Path:
-    """The programs of the shared environment."""
+    """Return the programs of the shared environment."""
     return Path(session.cache_dir).resolve().parent / TOOLCHAIN / "bin"
 
 
 def install_for(session: nox.Session) -> None:
-    """What a build on a farm, or from a store that machines share, needs beside the toolchain."""
+    """Install the packages of a build on a farm or shared store."""
     if any(word.startswith(("--farm", "--shared")) for word in session.posargs):
         install(session, *groups("farm", "release"))
 
@@ -125,7 +131,10 @@ def install(session: nox.Session, *words: str) -> None:
 
 
 def install_torch(session: nox.Session) -> None:
-    """The CPU build of torch, for the reference functions of the tests; never gigabytes of CUDA libraries."""
+    """Install the CPU build of torch.
+
+    The reference functions of the tests use it; never gigabytes of CUDA libraries.
+    """
     (pin,) = groups("torch")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
@@ -148,7 +157,10 @@ def build_tools(session: nox.Session, *words: str) -> None:
 
 @nox.session(python=build_python(), default=False)
 def toolchain(session: nox.Session) -> None:
-    """The environment of all sessions below: the hermetic toolchain (pinned with hashes) and what the pipeline imports."""
+    """Make the environment of all sessions below.
+
+    The hermetic toolchain (pinned with hashes) and the packages that the pipeline imports.
+    """
     if sys.version_info < OLDEST_BUILD_PYTHON and build_python() is None:
         session.error(
             "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
@@ -257,7 +269,10 @@ def airgap(session: nox.Session) -> None:
 
 @shared
 def site(session: nox.Session) -> None:
-    """The page of what is built, in ``build/site`` (``-- --record FILE``: with earlier releases); asks the live choice."""
+    """Write the page of a build to ``build/site``.
+
+    ``-- --record FILE``: with earlier releases. It asks the live choice.
+    """
     build_tools(session, "develop")
     wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
     build_tools(session, "site", str(BUILD / "site"), *wheels, *session.posargs)
@@ -265,7 +280,10 @@ def site(session: nox.Session) -> None:
 
 @shared
 def browser(session: nox.Session) -> None:
-    """The page of ``site`` in a real headless browser, which npm's packages bring: its screenshots are kept below ``build``."""
+    """Open the page of ``site`` in a headless browser.
+
+    npm's packages bring it; its screenshots are kept below ``build``.
+    """
     install(session, *groups("test", "browser"))
     folder = BUILD / "browser"
     run(session, "python", "ci/browser.py", str(folder))
@@ -296,7 +314,9 @@ def mutate(session: nox.Session) -> None:
 
 @shared
 def sanitize(session: nox.Session) -> None:
-    """The native parts under ThreadSanitizer, then AddressSanitizer and UndefinedBehaviorSanitizer: ``-- thread`` for one kind.
+    """Test the native parts under sanitizers.
+
+    ThreadSanitizer, then AddressSanitizer and UndefinedBehaviorSanitizer: ``-- thread`` for one kind.
 
     Needs the system gcc's sanitizer runtimes.
     """

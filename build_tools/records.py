@@ -22,7 +22,10 @@ InputsOf = Callable[[str, str, str, dict[str, object]], tuple[str, ...]]
 
 
 def in_tree(source: str) -> bool:
-    """Does the name of a source mean a file of a source tree (``aiter:hsa/...``), and none of the repository?"""
+    """Tell whether a source is a file of a source tree.
+
+    Its name is like ``aiter:hsa/...``; else it is one of the repository.
+    """
     return ":" in source
 
 
@@ -88,7 +91,7 @@ class CompileJob:
     demangled: str = ""
 
     def constant(self, name: str, default: Constant | None = None) -> Constant | None:
-        """The value of constant ``name``."""
+        """Return the value of constant ``name``."""
         return dict(self.constants).get(name, default)
 
 
@@ -119,9 +122,11 @@ class UnusedRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """What an operator of a bundle took of one table that its upstream measured. ``rows``: in the file; ``meant``: about this
-    operator and devices of this target; ``taken``: lines of those that name a recipe; ``shapes``: ranges of calls that they
-    decide; ``unused``: those that name nothing; ``decided``: lines and what became of them in the bundle.
+    """An operator's use of one measured table.
+
+    ``rows``: in the file; ``meant``: about this operator and devices of this target; ``taken``: lines of those that name a
+    recipe; ``shapes``: ranges of calls that they decide; ``unused``: those that name nothing; ``decided``: lines and their fate
+    in the bundle.
     """
 
     operator: str
@@ -137,8 +142,10 @@ class MeasuredTable:
 
 
 class LeftOut(NamedTuple):
-    """What is not built because of a file of a tree that is not pinned: the file, why in one line, and the entry that it would
-    have been (its job's id; "" where a table goes, whose rows nobody knows).
+    """An entry left out because of a file of an unpinned tree.
+
+    The file, the reason in one line, and the entry that it would have been (its job's id; "" where a table goes, whose rows
+    nobody knows).
     """
 
     source: str
@@ -162,13 +169,16 @@ class Plan:
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What was left out for which file, a line for each reason."""
+        """List the files for which entries are left out, with reasons.
+
+        One line for each reason.
+        """
         return tuple(dict.fromkeys(f"{each.source}: {each.reason}" for each in self.left_out))
 
 
 @dataclass(frozen=True, slots=True)
 class CompileResult:
-    """How one job ended.
+    """The outcome of one job.
 
     ``path``: the code object in the store when ``ok``. ``symbol``: the kernel's symbol in it (a compiler may mangle).
     ``threads``: threads per workgroup that the compiler fixed (0 when it did not).
@@ -204,7 +214,9 @@ class ArgFacts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class KernelFacts:
-    """What a code object says about one kernel (AMDGPU metadata and descriptor, or a cubin's info sections).
+    """A code object's facts about one kernel.
+
+    From AMDGPU metadata and descriptor, or a cubin's info sections.
 
     ``args``: every explicit argument; ``hidden``: value kinds the driver fills in.
     Bytes, registers and threads. ``wave``: lanes per wave. ``uses_dynamic_stack``/``scratch``: bytes of scratch per lane.
@@ -230,8 +242,9 @@ class KernelFacts:
 
 @dataclass(frozen=True, slots=True)
 class CodeObjectFacts:
-    """What one ELF says about itself. ``version``: AMDGPU code object version (0 for a cubin). ``features``: "sramecc+" and
-    the like.
+    """An ELF's facts about itself.
+
+    ``version``: AMDGPU code object version (0 for a cubin). ``features``: "sramecc+" and the like.
     """
 
     target: str

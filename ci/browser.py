@@ -43,7 +43,7 @@ def package(name: str, folder: Path) -> tarfile.TarFile:
 
 
 def member(archive: tarfile.TarFile, name: str) -> bytes:
-    """The bytes of one file of a package."""
+    """Read one file of a package."""
     file = archive.extractfile(f"package/{name}")
     assert file is not None, name
     return file.read()

@@ -1,4 +1,6 @@
-"""Which names vLLM, SGLang and ATOM take from AITER, read from wheels and sources: the list that the bridge's test resolves.
+"""List the names that vLLM, SGLang and ATOM import from AITER.
+
+They are read from wheels and sources; the bridge's test resolves them.
 
     python ci/client_names.py [--wheels FOLDER] [--atom FOLDER]     writes tests/data/client_names.json
 
@@ -30,7 +32,10 @@ TORCH: Final = "torch.ops.aiter"
 
 
 def names_in(text: str) -> Iterator[Name]:
-    """What a file takes from AITER: imported names, attributes of imported modules, operators of torch."""
+    """Yield the names that a file takes from AITER.
+
+    Imported names, attributes of imported modules, operators of torch.
+    """
     tree = ast.parse(text)
     modules = {}
     for node in ast.walk(tree):
@@ -60,14 +65,20 @@ def _attribute(value: str, name: str, modules: dict[str, str]) -> Iterator[Name]
 
 
 def names_of(wheel: Path) -> list[Name]:
-    """The names that a wheel's Python files take, each once. AITER's own attributes that are modules stand as such."""
+    """List the names that a wheel's Python files take, each once.
+
+    AITER's own attributes that are modules stand as such.
+    """
     with zipfile.ZipFile(wheel) as archive:
         members = [member for member in archive.namelist() if member.endswith(".py")]
         return _together(archive.read(member).decode("utf-8", "replace") for member in members)
 
 
 def names_below(checkout: Path) -> list[Name]:
-    """That of a checkout's package, its tests and tools left out."""
+    """List the names that a checkout's package takes.
+
+    Its tests and tools are left out.
+    """
     package = checkout / "atom"
     if not package.is_dir():
         raise SystemExit(f"{checkout} is no checkout of ATOM: it has no folder atom")
@@ -83,7 +94,7 @@ def _together(texts: Iterable[str]) -> list[Name]:
 
 
 def wheel_of(name: str, version: str, folder: Path) -> Path:
-    """The client's wheel in ``folder``, downloaded when it is not there."""
+    """Find the client's wheel in ``folder``, downloading it if needed."""
     found = sorted(folder.glob(f"{name}-{version}-*.whl"))
     if not found:
         command = [

@@ -48,7 +48,7 @@ class LintError(Exception):
 
 
 def tool(name: str) -> Path:
-    """A program of this environment."""
+    """Return the path of a program of this environment."""
     path = Path(sys.executable).parent / name
     if not path.is_file():
         raise LintError(f"no {name} beside {sys.executable}; run: python -m nox -s lint")
@@ -66,14 +66,14 @@ def sources() -> list[Path]:
 
 
 def format_files(files: list[Path], fix: bool) -> bool:
-    """True when every file is formatted (now)."""
+    """Check or fix the format of files; True when all are formatted."""
     print(f"clang-format: {len(files)} files", flush=True)
     mode = ["-i"] if fix else ["--dry-run", "--Werror"]
     return subprocess.run([tool("clang-format"), *mode, *files], cwd=ROOT, check=False).returncode == 0
 
 
 def run(command: list[str | Path], environment: dict[str, str]) -> str:
-    """The output of a child that must end well."""
+    """Run a child that must end well, and return its output."""
     done = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True, check=False)
     if done.returncode:
         raise LintError(f"{shlex.join(map(str, command))}\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
@@ -117,7 +117,10 @@ def compile_commands(environment: dict[str, str]) -> dict[Path, list[str]]:
 
 
 def tidy(files: list[Path], fix: bool, jobs: int) -> bool:
-    """True when clang-tidy finds nothing in ``files`` and the headers they include."""
+    """Run clang-tidy on files; True when it finds nothing.
+
+    It reads the headers that they include, too.
+    """
     if importlib.util.find_spec("ziglang") is None:
         raise LintError("the package ziglang is not installed; run: python -m nox -s lint")
     environment = environment_of(pins.load(ROOT))
@@ -148,7 +151,7 @@ def tidy(files: list[Path], fix: bool, jobs: int) -> bool:
 
 
 def main() -> int:
-    """The command of the module's docstring."""
+    """Run the command of the module's docstring."""
     parser = argparse.ArgumentParser(prog="python ci/cpp_lint.py")
     parser.add_argument("--fix", action="store_true", help="mend what the tools can mend")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="sources at a time")

@@ -1,4 +1,4 @@
-"""How fast attention is on the GPU that is here: rows of ``gpu_bench.py ops``.
+"""Measure attention on this GPU: rows of ``gpu_bench.py ops``.
 
 Prompts and gradients are compared with the fastest backend of torch's scaled_dot_product_attention that takes the
 call (flash, cudnn, efficient): the same inputs in the same layout, its backward pass as autograd calls it. Decoding is compared
@@ -121,7 +121,7 @@ def _backward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> 
 
 
 def _log_sums(q: torch.Tensor, k: torch.Tensor, scale: float, causal: bool) -> torch.Tensor:
-    """The log-sum-exp of each query's scores, a head at a time."""
+    """Compute the log-sum-exp of each query's scores, head by head."""
     batches, length, heads, _ = q.shape
     found = torch.empty(batches, heads, length, device="cuda")
     hidden = torch.ones(length, length, dtype=torch.bool, device="cuda").triu_(1) if causal else None

@@ -1,4 +1,6 @@
-"""How fast operators are on the NVIDIA GPU that is here, as ratios to torch and to a copy, all of one run.
+"""Measure operators on this NVIDIA GPU.
+
+Times are ratios to torch and to a copy, all of one run.
 
     python ci/gpu_bench.py ops [--group forward] [--json FILE]
 
@@ -32,7 +34,7 @@ GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS | gpu_cache
 
 
 def _show(rows: list[Row], title: str) -> None:
-    """The table, and the least and the middle ratio of each group."""
+    """Print the table, and the least and the middle ratio of each group."""
     table = Table("", "ours us", "other us", "than", "ratio", "", title=title)
     for row in rows:
         ours = "" if row.ours is None else f"{row.ours:.1f}"

@@ -1,4 +1,6 @@
-"""How fast rotary embeddings and the writes of keys and values into caches are: rows of ``gpu_bench.py ops --group caches``.
+"""Measure rotary embeddings and cache writes on this GPU.
+
+Rows of ``gpu_bench.py ops --group caches``.
 
 Each is compared with a copy that moves as many bytes as it reads and writes, tables of cosines and slots not counted. Tokens are
 a prompt's: those of a block of 16 slots lie beside each other, blocks anywhere.
@@ -53,7 +55,10 @@ def _angles(tokens: int, half: int) -> tuple[torch.Tensor, torch.Tensor, torch.T
 
 
 def _slots(tokens: int) -> torch.Tensor:
-    """A slot for each token; the cache has twice as many blocks as they take."""
+    """Choose a slot for each token.
+
+    The cache has twice as many blocks as they take.
+    """
     blocks = torch.randperm(2 * tokens // BLOCK, device="cuda")[: tokens // BLOCK]
     return (blocks[:, None] * BLOCK + torch.arange(BLOCK, device="cuda")).flatten()
 
@@ -67,7 +72,10 @@ def _turn(x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor, neox: bool) -> 
 
 
 def _turned(tokens: int, queries: int, keys: int, size: int) -> Iterator[_Made]:
-    """Queries and keys that are parts of one tensor, as a server has them: in place."""
+    """Yield queries and keys that are parts of one tensor.
+
+    A server has them so: in place.
+    """
     cos, sin, positions = _angles(tokens, size // 2)
     for style, name in enumerate(("neox", "gptj")):
         qkv = random(tokens, (queries + 2 * keys) * size)
@@ -111,7 +119,7 @@ def _raw(x: torch.Tensor) -> torch.Tensor:
 
 
 def _both(tokens: int, queries: int, keys: int, size: int) -> _Made:
-    """Turned and written in one launch, as vLLM calls it."""
+    """Rotate and write in one launch, as vLLM calls it."""
     qkv, slots = random(tokens, queries + 2 * keys, size), _slots(tokens)
     q, k, v = qkv.split((queries, keys, keys), 1)
     cos, sin, positions = _angles(tokens, size // 2)
@@ -130,7 +138,7 @@ def _both(tokens: int, queries: int, keys: int, size: int) -> _Made:
 
 
 def _latent(tokens: int) -> _Made:
-    """Queries and the latent key of MLA, pairs of neighbours."""
+    """Rotate queries and the latent key of MLA, pairs of neighbours."""
     heads, rank, size = LATENT
     nope, pe = random(tokens, heads, rank), random(tokens, heads, size)
     key, key_pe, slots = random(tokens, rank), random(tokens, size), _slots(tokens)

@@ -30,14 +30,17 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def found() -> device.DeviceFacts | None:
-    """The first device that an installed bundle serves."""
+    """Find the first device that an installed bundle serves."""
     targets = {bundle.target for bundle in locate.installed()}
     devices = (facts for vendor in device.VENDORS for facts in device.probe(vendor).devices)
     return next((facts for facts in devices if facts.target in targets), None)
 
 
 def execute(facts: device.DeviceFacts, options: argparse.Namespace, seed: int) -> Iterator[dict[str, Any]]:
-    """A line for each call: the pipeline makes the calls while the runtime executes them, each process with its own modules."""
+    """Yield a line for each call.
+
+    The pipeline makes the calls while the runtime executes them, each process with its own modules.
+    """
     words = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""How ``gpu_bench.py`` measures: rows, and the clock.
+"""The rows and the clock of ``gpu_bench.py``.
 
 Each time is the median of repeated calls between CUDA events, the L2 cache overwritten before each, in turns with what it is
 compared with. Each result is compared with torch's first.
@@ -85,7 +85,10 @@ def off(found: torch.Tensor, right: torch.Tensor) -> float:
 
 
 def row(group: str, what: str, clock: Clock, ours: Any, others: dict[str, Any], right: Any) -> Row:
-    """The row of one shape; ``others`` gives the call of each backend, ``right`` the results that ours must have."""
+    """Measure one shape.
+
+    ``others`` gives the call of each backend, ``right`` the results that ours must have.
+    """
     worst, calls = 0.0, dict(others)
     unserved = ""
     try:

@@ -1,4 +1,6 @@
-"""How fast mixtures of experts are on the GPU that is here: rows of ``gpu_bench.py ops``.
+"""Measure mixtures of experts on this GPU.
+
+Rows of ``gpu_bench.py ops``.
 
 Compared with what no mixture can beat: its products as two dense ones of as many rows (cuBLAS), or a copy of as many bytes as the
 weights of the experts that are chosen have, whichever takes longer.
@@ -43,7 +45,7 @@ def experts(clock: Clock) -> Iterator[Row]:
 
 
 def _floor(clock: Clock, rows: int, w1: Any, w2: Any, chosen: int) -> dict[str, Callable[[], Any]]:
-    """The slower of both floors, by its name."""
+    """Return the slower of both floors, by its name."""
     x, between = random(rows, w1.shape[2]), random(rows, w2.shape[2])
     source = torch.empty((w1[0].numel() + w2[0].numel()) * chosen, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
@@ -58,7 +60,7 @@ def _floor(clock: Clock, rows: int, w1: Any, w2: Any, chosen: int) -> dict[str, 
 
 
 def _right(x: Any, w1: Any, w2: Any, weights: Any, ids: Any) -> torch.Tensor:
-    """The mixture, an expert at a time."""
+    """Compute the mixture, an expert at a time."""
     out = torch.zeros_like(x, dtype=torch.float32)
     for expert in ids.unique().tolist():
         token, choice = (ids == expert).nonzero(as_tuple=True)

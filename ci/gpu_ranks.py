@@ -93,7 +93,7 @@ class Rank:
         return lambda: self.same(out, what) or self.summed(out, parts, what)
 
     def norm(self, number: int, shape: tuple[int, ...], kind: torch.dtype) -> Check:
-        """A sum, a residual and a norm."""
+        """Check a sum, a residual and a norm."""
         *parts, residual, weight = self.drawn(number, shape, kind)
         made = self.all.custom_fused_ar_rms(parts[self.rank], residual, weight, 1e-6, True)
         what = f"call {number}, all_reduce_rmsnorm {list(shape)} {kind}"
@@ -118,7 +118,7 @@ class Rank:
         return lambda: "" if torch.equal(out, torch.cat(parts, -1)) else f"{what}: other elements"
 
     def scatter(self, number: int, shape: tuple[int, ...], kind: torch.dtype) -> Check:
-        """This rank's part of the sum."""
+        """Check this rank's part of the sum."""
         shape = (self.world * shape[0], *shape[1:])
         parts = self.drawn(number, shape, kind)[: self.world]
         out = parts[0].new_empty((shape[0] // self.world, *shape[1:]))
@@ -127,7 +127,10 @@ class Rank:
         return lambda: self.summed(out, [part.chunk(self.world)[self.rank] for part in parts], what)
 
     def one(self, number: int, most: int) -> Check:
-        """A call by lot; all ranks draw the same. Now and then one of them is late."""
+        """Draw a call by lot; all ranks draw the same.
+
+        Now and then one of them is late.
+        """
         lot = random.Random(self.seed * 7919 + number)
         kind = lot.choice(list(UNIT))
         call = lot.choice([self.reduce, self.reduce, self.reduce, self.norm, self.gather, self.scatter])
@@ -142,7 +145,7 @@ class Rank:
 
 
 def back_to_back(rank: Rank, calls: int) -> list[str]:
-    """Calls without a wait between them, 25 at a time."""
+    """Make calls without a wait between them, 25 at a time."""
     wrong: list[str] = []
     for first in range(0, calls, 25):
         checks = [rank.one(number, MOST // 4) for number in range(first, min(first + 25, calls))]
@@ -155,7 +158,7 @@ def back_to_back(rank: Rank, calls: int) -> list[str]:
 
 
 def replayed(rank: Rank, turns: int = 20) -> list[str]:
-    """A captured graph of three calls, replayed with new inputs."""
+    """Replay a captured graph of three calls with new inputs."""
     shape, wrong = (33, 2880), []
     parts = rank.drawn(0, shape, torch.bfloat16)
     mine, weight = parts[rank.rank].clone(), torch.ones(shape[1], device="cuda", dtype=torch.bfloat16)
@@ -185,7 +188,10 @@ def replayed(rank: Rank, turns: int = 20) -> list[str]:
 
 
 def microseconds(call: Callable[[], object]) -> float:
-    """Of one call among several, the median of turns; the slowest rank's."""
+    """Time one call among several.
+
+    The median of turns; the slowest rank's.
+    """
     spans = []
     for _ in range(TURNS):
         first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -202,7 +208,10 @@ def microseconds(call: Callable[[], object]) -> float:
 
 
 def graphed(call: Callable[[], object]) -> Callable[[], object]:
-    """The call as a captured graph of one: what a server replays, without the host's part."""
+    """Capture a call as a graph of one.
+
+    A server replays such a graph, without the host's part.
+    """
     call()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

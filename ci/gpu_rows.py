@@ -1,4 +1,6 @@
-"""How fast products of matrices and row-wise operators are on the GPU that is here: rows of ``gpu_bench.py ops``.
+"""Measure matrix products and row-wise operators on this GPU.
+
+Rows of ``gpu_bench.py ops``.
 
 Products are compared with torch's (cuBLAS): layers of Llama 3, DeepSeek V3, gpt-oss and Qwen3, whole or a part of eight. Row-wise
 operators are compared with a copy that moves as many bytes as they read and write. Mixtures of experts: ``gpu_experts.py``.
@@ -49,7 +51,10 @@ def products(clock: Clock, group: str, tokens: tuple[int, ...]) -> Iterator[Row]
 
 
 def fp8(clock: Clock) -> Iterator[Row]:
-    """The same in fp8 with a scale for each row of both, beside ``torch._scaled_mm`` with sums in fp32 as ours are."""
+    """Measure products in fp8 with a scale for each row.
+
+    Beside ``torch._scaled_mm`` with sums in fp32 as ours are.
+    """
     for model, layers in LAYERS.items():
         for columns, inner in layers:
             weight, weight_scale = random(columns, inner).to(torch.float8_e4m3fn), _scales(columns)

@@ -1,4 +1,6 @@
-"""What torch promises of the operators, on a machine with a GPU: opcheck, torch.compile, gradients, torch.cuda.graph.
+"""Check torch's promises on a machine with a GPU.
+
+opcheck, torch.compile, gradients, torch.cuda.graph.
 
     python ci/gpu_torch.py [--inductor] [--json FILE]        (also: python ci/gpu_check.py --opcheck)
 

@@ -55,14 +55,14 @@ def _spells(tree: Path, file: Path, name: str, seen: set[Path]) -> bool:
 
 
 def _origin(tree: Path, file: Path, node: ast.ImportFrom) -> list[str]:
-    """The absolute name of the module that an import statement of ``file`` reads."""
+    """Resolve the module that an import statement of ``file`` reads."""
     package = list(file.parent.relative_to(tree).parts)
     start = package[: len(package) - node.level + 1] if node.level else []
     return [*start, *(node.module or "").split(".")] if node.module else start
 
 
 def _words(node: ast.AST) -> set[str]:
-    """The names that one node binds, reads or quotes."""
+    """List the names that one node binds, reads or quotes."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return {node.name}
     if isinstance(node, ast.Name):

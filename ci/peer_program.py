@@ -46,7 +46,10 @@ class TimeUp(BaseException):
 
 
 class Gone(dict):  # type: ignore[type-arg]
-    """What a case that raised returns, so that the file's summary goes on."""
+    """The result of a case that raised.
+
+    The file's summary goes on with it.
+    """
 
     def __getitem__(self, key: object) -> float:
         """Any figure."""
@@ -215,7 +218,7 @@ class Cases:
 
 
 def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-    """The arguments of a case, short."""
+    """Write the arguments of a case in short."""
     said = [str(getattr(each, "shape", each))[:40] for each in args]
     return ", ".join(
         [*said, *(f"{name}={str(getattr(each, 'shape', each))[:40]}" for name, each in kwargs.items())]
@@ -223,13 +226,19 @@ def words(args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
 
 
 def line_of(error: BaseException) -> str:
-    """The name of an exception and its first line, with the second one behind `` / ``: there a refusal says why."""
+    """Describe an exception in one line.
+
+    Its name and its first line, with the second one behind `` / ``: there a refusal says why.
+    """
     lines = f"{type(error).__name__}: {str(error).strip()}".splitlines()
     return " / ".join(line.strip() for line in lines[:2])[:LONGEST]
 
 
 def kind_of(error: BaseException) -> tuple[str, str]:
-    """The outcome that an exception means, and its first line with the place in the file."""
+    """Classify an exception as an outcome.
+
+    The second value is its first line with the place in the file.
+    """
     from aiter_prebuilt.errors import AiterPrebuiltError
     from aiter_prebuilt_bridge.errors import CompileRefusedError
 
@@ -265,7 +274,10 @@ def is_own(error: BaseException) -> bool:
 
 
 def once(func: Callable[..., Any]) -> Callable[..., Any]:
-    """What the timer makes of a function: one call, and a time of one microsecond."""
+    """Make the timer call a function once.
+
+    It gives a time of one microsecond.
+    """
 
     @wraps(func)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -351,13 +363,16 @@ def drives(function: ast.FunctionDef, tests: set[str]) -> bool:
 
 
 def parameters(function: ast.FunctionDef) -> list[str]:
-    """The names of a function's parameters."""
+    """List the names of a function's parameters."""
     given = function.args
     return [each.arg for each in (*given.posonlyargs, *given.args, *given.kwonlyargs)]
 
 
 def decorated(source: str) -> ast.Module:
-    """The file with each function that is a case decorated, outside of its own decorators, and with its assertions counted."""
+    """Decorate the cases of a file and count their assertions.
+
+    The decorator stands outside of a function's own ones.
+    """
     tree: ast.Module = Assertions().visit(ast.parse(source))
     cases = [each for each in tree.body if isinstance(each, ast.FunctionDef) and is_case(each)]
     tests = {each.name for each in cases if each.name.startswith("test_")}

@@ -46,7 +46,7 @@ def settings() -> dict[str, Any]:
 
 
 def rows() -> dict[str, str]:
-    """The arguments of each row, ``NAME.TARGET``."""
+    """Read the arguments of each row, ``NAME.TARGET``."""
     data = settings()
     return {
         f"{name}.{target}": arguments
@@ -56,18 +56,21 @@ def rows() -> dict[str, str]:
 
 
 def file_of(row: str) -> str:
-    """The file of ``op_tests`` that a row runs."""
+    """Return the file of ``op_tests`` that a row runs."""
     return f"test_{row.rpartition('.')[0].partition('-')[0]}.py"
 
 
 def arguments_of(row: str, tree: str, known: dict[str, str]) -> list[str]:
-    """The arguments of a row on a checkout, which may name other options than the newest one."""
+    """Return the arguments of a row on a checkout.
+
+    It may name other options than the newest one.
+    """
     own: dict[str, str] = settings()["other-arguments"].get(tree, {})
     return shlex.split(own.get(row.rpartition(".")[0], known[row]))
 
 
 def chosen(names: list[str], known: dict[str, str]) -> list[str]:
-    """The rows that a command names; all of them where it names none.
+    """Select the rows that a command names; all without names.
 
     Raises:
         SystemExit: there is no such row.
@@ -179,7 +182,10 @@ def summary(lines: list[dict[str, Any]], end: str, judged: bool = False) -> dict
 
 
 def commit_of(tree: Path) -> str:
-    """The name of a checkout: ``AITER_COMMIT``, else its commit where git knows it, else the folder's name."""
+    """Name a checkout.
+
+    ``AITER_COMMIT``, else its commit where git knows it, else the folder's name.
+    """
     if "AITER_COMMIT" in os.environ:
         return os.environ["AITER_COMMIT"]
     words = ["git", "-C", str(tree), "rev-parse", "HEAD"]
@@ -188,7 +194,7 @@ def commit_of(tree: Path) -> str:
 
 
 def checkout() -> Path:
-    """The folder that ``AITER_DIR`` names.
+    """Return the folder that ``AITER_DIR`` names.
 
     Raises:
         SystemExit: it has no op_tests.

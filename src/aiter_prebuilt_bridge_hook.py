@@ -31,7 +31,7 @@ class Finder:
     def find_spec(
         self, name: str, path: "Sequence[str] | None" = None, target: "ModuleType | None" = None
     ) -> "ModuleSpec | None":
-        """As the import system asks.
+        """Find the spec of a module, as the import system asks.
 
         Raises:
             ImportError: the bridge is strict, and the runtime is missing or of another version.

@@ -1,5 +1,6 @@
-"""What references of attention share: the formula with its bound, rows of many sequences in one tensor, pages, and how lengths
-are drawn.
+"""Shared code of references of attention.
+
+The formula with its bound, packed sequences, pages, and draws of lengths.
 """
 
 from __future__ import annotations
@@ -15,7 +16,10 @@ ROUNDING: Final = 2.0**-24
 
 
 class Lost(NamedTuple):
-    """What a probability may lose when it becomes 16 bits: relative to it, and where it is too small for the type."""
+    """The bound of a probability's rounding to 16 bits.
+
+    It is relative, and absolute where the probability is too small for the type.
+    """
 
     relative: float
     smallest: float = 0.0
@@ -26,8 +30,10 @@ NEAREST: Final = {"bf16": Lost(2.0**-8), "f16": Lost(2.0**-11, 2.0**-25)}
 
 
 class Scores(NamedTuple):
-    """How a product becomes a score, and which count: query i of n sees of m keys those from i + m - n - left to i + m - n +
-    right, and the ``first`` ones up to there; below 0: no bound. A score x is cap * tanh(x / cap) where cap is above 0.
+    """The scale and mask of scores.
+
+    Query i of n sees of m keys those from i + m - n - left to i + m - n + right, and the ``first`` ones up to there; below 0: no
+    bound. A score x is cap * tanh(x / cap) where cap is above 0.
     """
 
     scale: float
@@ -37,7 +43,7 @@ class Scores(NamedTuple):
     first: int = 0
 
     def hides(self, queries: int, keys: int) -> Values:
-        """[queries, keys]: which scores do not count."""
+        """Mark the scores that do not count, [queries, keys]."""
         place = np.arange(keys)[None, :] - (np.arange(queries)[:, None] + keys - queries)
         hidden = np.zeros(place.shape, bool)
         if self.left >= 0:
@@ -48,7 +54,10 @@ class Scores(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Of one sequence: out [sq, hq, dv] and lse [hq, sq], each with how far a kernel may be off."""
+    """The results of one sequence with their error bounds.
+
+    out [sq, hq, dv] and lse [hq, sq].
+    """
 
     out: Values
     error: Values
@@ -127,7 +136,7 @@ def batched(found: Parts, out: tuple[int, ...]) -> tuple[Near, Near]:
 
 
 def packed(found: Parts, out: tuple[int, ...]) -> tuple[Near, Near]:
-    """The same of sequences one behind the other: out [s, h, dv] and lse [h, s]."""
+    """Pack the results of sequences: out [s, h, dv], lse [h, s]."""
     made = batched(found, (1, *out))
     one, two = (
         Near(each.values[0], each.error[0], None if each.kept is None else each.kept[0]) for each in made
@@ -136,7 +145,10 @@ def packed(found: Parts, out: tuple[int, ...]) -> tuple[Near, Near]:
 
 
 def paged(cache: Values, pages: Values, count: int) -> Values:
-    """The first ``count`` keys or values of ``pages`` of a cache [nb, ps, hk, d]."""
+    """Return the first ``count`` keys or values of pages.
+
+    ``cache`` is [nb, ps, hk, d].
+    """
     rows: Values = cache[pages].reshape(-1, *cache.shape[2:])[:count]
     return rows
 
@@ -149,7 +161,7 @@ def parts(total: int, count: int) -> Values:
 
 
 def starts(lengths: Values, first: int = 0) -> Values:
-    """Where each of packed sequences starts, and where the last ends."""
+    """Return the start of each packed sequence, and the last end."""
     return np.concatenate([[0], np.cumsum(lengths)]) + first
 
 
@@ -167,7 +179,10 @@ def lengths(total: int, count: int, empty: int, turn: int) -> Values:
 def draw_query_starts(
     rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1, first: float = 0
 ) -> Values:
-    """Where each sequence's queries start, and the last end; number ``empty`` has none, the ``first`` rows are none's."""
+    """Draw the start of each sequence's queries, and the last end.
+
+    Sequence ``empty`` has no queries; the ``first`` rows belong to no sequence.
+    """
     del rng
     return starts(lengths(sizes["SQ"] - int(first), shape[0] - 1, int(empty), 0), int(first))
 
@@ -175,6 +190,9 @@ def draw_query_starts(
 def draw_key_starts(
     rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1, turn: float = 1
 ) -> Values:
-    """The same for keys, in another order of the lengths (``turn`` sequences on)."""
+    """Draw the start of each sequence's keys, and the last end.
+
+    The lengths are in another order (``turn`` sequences on).
+    """
     del rng
     return starts(lengths(sizes["SK"], shape[0] - 1, int(empty), int(turn)))

@@ -1,4 +1,7 @@
-"""What references of attention's backward share: the formula, how far a kernel may be off, draws of sums and of sequences."""
+"""Shared code of references of attention's backward.
+
+The formula, its error bound, draws of sums and of sequences.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,10 @@ def heads(q: Values, k: Values, v: Values, out: Values, dout: Values, lse: Value
 
 
 def hidden(queries: int, keys: int, left: int, right: int) -> Values:
-    """Which keys a query does not see: those outside of i + keys - queries - left ... + right; -1: no bound."""
+    """Mask the keys that each query does not see.
+
+    It sees keys from i + keys - queries - left to ... + right; -1: no bound.
+    """
     place = np.arange(keys)[None, :] - (np.arange(queries)[:, None] + keys - queries)
     found = np.zeros(place.shape, bool)
     if left >= 0:
@@ -56,7 +62,9 @@ def hidden(queries: int, keys: int, left: int, right: int) -> Values:
 
 
 def gradients(x: Heads, scale: float, unseen: Values, group: int, unit: float) -> Gradients:
-    """The gradients of softmax(q k^T * scale) v by its result and the log-sum-exp of its scores; ``group`` heads share keys.
+    """Compute the gradients of attention from its result.
+
+    softmax(q k^T * scale) v, with the log-sum-exp of its scores; ``group`` heads share keys.
 
     P = exp(q k^T * scale - lse), 0 where unseen; delta = rowsum(out * dout); dS = P * (dout v^T - delta); dv = P^T dout;
     dq = dS k * scale; dk = dS^T q * scale. P and dS are rounded once, by ``unit`` of their size; all else is f32.
@@ -94,8 +102,9 @@ def grouped(x: Values, group: int) -> Values:
 
 
 def sink_slopes(sink: Values, lse: Values, delta: Values, off_delta: Values) -> tuple[Values, Values]:
-    """What a score of each head without a value adds to its gradient, -exp(sink - lse) * delta summed over b and s, and how far a
-    kernel may be off; sink [b, h], lse and delta [b, h, s].
+    """Compute the gradient of each head's sink, with its error bound.
+
+    It is -exp(sink - lse) * delta summed over b and s; sink [b, h], lse and delta [b, h, s].
     """
     shares = np.exp(sink[..., None] - lse)
     sizes = np.abs(sink)[..., None] + np.abs(lse) + 8
@@ -105,7 +114,10 @@ def sink_slopes(sink: Values, lse: Values, delta: Values, off_delta: Values) -> 
 
 
 def _known(error: Values) -> Values:
-    """An error that is not finite stands beside a result that is not."""
+    """Replace errors that are not finite by 0.
+
+    The result beside them is not finite either.
+    """
     return np.where(np.isfinite(error), error, 0.0)
 
 
@@ -118,7 +130,10 @@ def draw_sums(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[s
 def draw_query_starts(
     rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
 ) -> Values:
-    """Where each sequence starts, and where the last ends; sequence number ``empty`` has nothing."""
+    """Draw the start of each sequence, and the last end.
+
+    Sequence number ``empty`` is empty.
+    """
     del rng
     return _starts(sizes["SQ"], shape[0] - 1, int(empty))
 
@@ -126,7 +141,7 @@ def draw_query_starts(
 def draw_key_starts(
     rng: object, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1
 ) -> Values:
-    """The same for keys."""
+    """Draw the start of each sequence's keys, and the last end."""
     del rng
     return _starts(sizes["SK"], shape[0] - 1, int(empty))
 

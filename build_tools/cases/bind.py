@@ -74,8 +74,10 @@ class Bound:
 
 
 def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
-    """The calls that ``words`` stand for: a type variable that is not stated takes each of its values, an option of which several
-    are stated each of these. ``fp8``: the target's own.
+    """Yield the calls that ``words`` stand for.
+
+    A type variable that is not stated takes each of its values, an option of which several are stated each of these. ``fp8``: the
+    target's own.
 
     Raises:
         BindError: with what is missing or wrong.
@@ -97,7 +99,10 @@ def bind(subject: Subject, words: Words, fp8: str) -> Iterator[Bound]:
 
 
 def _together(words: Words) -> list[dict[str, Any]]:
-    """What stands together in each of the calls; nothing where nothing does."""
+    """List the groups of values that belong to one call each.
+
+    Empty where the words have no such groups.
+    """
     found = {
         name: value.values
         for name, value in (*words.symbols.items(), *words.values.items())
@@ -109,14 +114,14 @@ def _together(words: Words) -> list[dict[str, Any]]:
 
 
 def _with(words: Words, values: Mapping[str, Any]) -> Words:
-    """The words with one of several values of each."""
+    """Replace groups of values by one value each."""
     symbols = {name: value for name, value in values.items() if name in words.symbols}
     options = {name: value for name, value in values.items() if name not in symbols}
     return replace(words, symbols={**words.symbols, **symbols}, values={**words.values, **options})
 
 
 def _word(value: Any) -> str:
-    """A value as a call says it."""
+    """Write a value as a call does."""
     return str(value).lower() if isinstance(value, bool) or value is None else str(value)
 
 
@@ -200,7 +205,10 @@ def _names(text: str) -> frozenset[str]:
 
 
 def _evaluate(text: str, scope: Scope) -> int:
-    """The value of ``text``: all sizes are known here, so what it names decides it. Most texts are one name."""
+    """Evaluate ``text`` over known sizes.
+
+    Most texts are one name, and the names decide the value.
+    """
     known = scope.constants
     if text in known:
         return known[text]
@@ -296,7 +304,10 @@ def _gaps(subject: Subject, words: Words, sizes: Mapping[str, int]) -> dict[str,
 
 
 def _stated(spec: TensorSpec, words: Words) -> bool:
-    """Does a word say a stride of this tensor? Only then do its elements share places for a reason."""
+    """Tell whether a word gives a stride of this tensor.
+
+    Only then do its elements share places for a reason.
+    """
     return any(text in words.symbols for text in spec.strides or ())
 
 

@@ -1,4 +1,7 @@
-"""What references of whole mixtures of experts share: their activations, choices of experts, and which experts are here."""
+"""Shared code of references of whole mixtures of experts.
+
+Activations, choices of experts, and masks of local experts.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +28,10 @@ def active(x: Values, off: Values, activation: int) -> tuple[Values, Values]:
 
 
 def here(count: int, mask: Values | None, expert: int) -> int | None:
-    """Where the weights of ``expert`` lie, of ``count`` experts or those of ``mask``; None where it is none of them."""
+    """Find the place of an expert's weights; None if absent.
+
+    They are those of ``count`` experts, or of the experts in ``mask``.
+    """
     known = np.ones(count, bool) if mask is None else mask != 0
     return int(known[:expert].sum()) if 0 <= expert < len(known) and known[expert] else None
 

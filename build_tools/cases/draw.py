@@ -1,4 +1,6 @@
-"""How the inputs of a call are drawn. The same seed, operator, label and tensor give the same values, whatever else is drawn.
+"""Draw the inputs of a call.
+
+The same seed, operator, label and tensor give the same values, whatever else is drawn.
 
 A distribution takes (generator, shape, numbers...) and returns float64 or int64; a family's ``draw_NAME`` takes the sizes of
 the call's symbols too, as a third argument.
@@ -28,13 +30,13 @@ _LIMITS: Final = {
 
 
 def generator(seed: int, operator: str, label: str, tensor: str) -> np.random.Generator:
-    """The generator of one tensor of one call."""
+    """Make the generator of one tensor of one call."""
     text = f"{seed}\0{operator}\0{label}\0{tensor}".encode()
     return np.random.default_rng(int.from_bytes(hashlib.sha256(text).digest()[:16], "little"))
 
 
 def normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float = 1.0, mean: float = 0.0) -> Values:
-    """Normally distributed."""
+    """Draw normally distributed values."""
     return rng.standard_normal(shape) * scale + mean
 
 
@@ -75,7 +77,10 @@ def permutation(rng: np.random.Generator, shape: tuple[int, ...]) -> Values:
 
 
 def zero_rows(rng: np.random.Generator, shape: tuple[int, ...], every: float = 2.0) -> Values:
-    """Normal, but for every second row (or each ``every``-th one), which is 0."""
+    """Draw normal values, with rows of zeros.
+
+    Every second row is 0, or each ``every``-th one.
+    """
     values = rng.standard_normal(shape)
     _rows(values)[1 :: int(every)] = 0.0
     return values
@@ -145,7 +150,7 @@ def edges(rng: np.random.Generator, shape: tuple[int, ...], *, kind: str) -> Val
 
 
 def _shifted(values: Values) -> Values:
-    """The row that is special first stands first."""
+    """Move the special row to the front."""
     return np.roll(_rows(values), -1, axis=0).reshape(values.shape)
 
 

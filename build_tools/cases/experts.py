@@ -1,4 +1,7 @@
-"""What references of mixtures of experts share: sorted tokens, weights in AITER's layout, activations, sums in any order."""
+"""Shared code of references of mixtures of experts.
+
+Sorted tokens, weights in AITER's layout, activations, sums in any order.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def usual(stored: Values, unit: int = 16) -> Values:
 
 
 def shuffled(plain: Values, unit: int = 16) -> Values:
-    """The other way."""
+    """Invert the shuffle."""
     e, n, k = plain.shape
     parts = plain.reshape(e, n // 16, 16, k // 32, 32 // unit, unit)
     return np.ascontiguousarray(parts.transpose(0, 1, 3, 4, 2, 5)).reshape(e, n, k)
@@ -49,7 +52,10 @@ def blocks(
     sizes: Mapping[str, int],
     rows: int = BLOCK,
 ) -> Iterator[Block]:
-    """Those that count. ``rows``: of a block; without ``weights`` each is 1."""
+    """Yield the blocks that count.
+
+    ``rows``: of a block; without ``weights`` each is 1.
+    """
     for block in range(min(int(valid[0]) // rows, len(experts))):
         here = slice(block * rows, block * rows + rows)
         tokens, choices = ids[here] & 0xFFFFFF, ids[here] >> 24
@@ -69,7 +75,10 @@ def activated(x: Values, off: Values, gelu: bool) -> tuple[Values, Values]:
 
 
 def gated(sums: Values, off: Values, columns: int, gelu: bool) -> tuple[Values, Values]:
-    """(The activation of the first ``columns`` sums, times the others where there are any; how far that may be off)."""
+    """Apply the gate to sums, with the error bound.
+
+    It is the activation of the first ``columns`` sums, times the others where there are any.
+    """
     hidden, hidden_off = activated(sums[:, :columns], off[:, :columns], gelu)
     if sums.shape[1] > columns:
         up, up_off = sums[:, columns:], off[:, columns:]
@@ -79,7 +88,9 @@ def gated(sums: Values, off: Values, columns: int, gelu: bool) -> tuple[Values, 
 
 
 def requantised(sizes: Values, code: str) -> Values:
-    """How far a code times its scale may be off where a row has one scale, from its largest size and at least 1e-6.
+    """Bound the error of a code times its scale.
+
+    A row has one scale, from its largest size and at least 1e-6.
 
     A code is off by half a unit of fp8 at most, by one of int8 (some kernels cut instead of rounding); only the largest of a row
     is exact in fp8, wherever a tile ends.
@@ -188,13 +199,13 @@ def draw_sorted_weights(rng: object, shape: tuple[int, ...], sizes: Mapping[str,
 
 
 def draw_sorted_experts(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """The expert of each block, and rubbish behind them."""
+    """Draw the expert of each block, and rubbish behind them."""
     del rng
     return _filled(shape, in_blocks(sizes)[2], 0x7F7F7F7F)
 
 
 def draw_valid(rng: object, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """How many ids count, and how many tokens there are."""
+    """Draw the number of ids that count, and of tokens."""
     del rng, shape
     return np.array([len(in_blocks(sizes)[0]), sizes["T"]])
 

@@ -37,7 +37,9 @@ class Golden:
     _reading: Lock = field(default_factory=Lock)
 
     def stream(self, target: str, operators: Iterable[str]) -> bytes:
-        """Those of some operators for a target, by name, packed.
+        """Pack the golden calls of some operators for a target.
+
+        They are in the order of names.
 
         Raises:
             ManifestError: the cases of an operator are wrong, or it has none.
@@ -67,7 +69,10 @@ class Golden:
 
 
 def key(folder: Path, operators: Iterable[str]) -> str:
-    """What :meth:`Golden.stream` depends on, in one hash: when it is unchanged, so are the calls."""
+    """Hash the inputs of :meth:`Golden.stream`.
+
+    When the hash is unchanged, so are the calls.
+    """
     code = [*Path(__file__).parent.glob("*.py"), Path(calls.__file__)]
     data = [path for suffix in ("toml", "py") for path in folder.rglob(f"*.{suffix}")]
     parts = [metadata.version("numpy"), metadata.version("zstandard"), *sorted(set(operators))]

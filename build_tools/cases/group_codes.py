@@ -17,7 +17,7 @@ _LOST: Final = 2.0**-125
 
 
 def rms_norm(x: Values, weight: Values, epsilon: float) -> tuple[Values, Values]:
-    """The norm of each row, and how far a kernel's may be off."""
+    """Normalise each row, with a kernel's error bound."""
     total = (x * x).sum(axis=-1, keepdims=True)
     total = np.where(total > _LARGEST, np.inf, total)
     result: Values = x * (1 / np.sqrt(total / x.shape[-1] + epsilon)) * weight

@@ -25,14 +25,19 @@ class Interval:
     kept: npt.NDArray[np.bool_] | None
 
     def misses(self, found: Values) -> npt.NDArray[np.bool_]:
-        """Where decoded values of a result are outside; elements that must stay are never said to be."""
+        """Mark decoded values of a result that are outside.
+
+        Elements that must stay are never marked.
+        """
         low, high = numbers.decode(self.low, self.dtype), numbers.decode(self.high, self.dtype)
         right = ((low <= found) & (found <= high)) | (np.isnan(low) & np.isnan(found))
         return ~right if self.kept is None else ~right & ~self.kept
 
 
 def interval(result: Near, kind: str) -> Interval:
-    """The smallest interval of ``kind`` that holds every right result. Integer and fp8 results are cut at their largest number.
+    """Build the smallest interval that holds every right result.
+
+    ``kind``: the stored type. Integer and fp8 results are cut at their largest number.
 
     Raises:
         ValueError: an exact integer does not fit its type.
@@ -51,7 +56,7 @@ def interval(result: Near, kind: str) -> Interval:
 
 
 def want(name: str, result: Near, kind: str, *, returned: bool) -> Want:
-    """What the record of a call says of one result."""
+    """Build a call record's entry of one result."""
     found = interval(result, kind)
     kept = None if found.kept is None else np.ascontiguousarray(found.kept).astype(np.uint8).tobytes()
     ends = [np.ascontiguousarray(end).tobytes() for end in (found.low, found.high)]

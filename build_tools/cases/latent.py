@@ -1,4 +1,7 @@
-"""What references of attention over a latent cache share: lists that their calls draw, and results that are written in part."""
+"""Shared code of references of attention over a latent cache.
+
+Lists that their calls draw, and results that are written in part.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from build_tools.cases.near import Values
 
 
 def untouched(*shape: int) -> Any:
-    """What nobody writes."""
+    """Make a result of which nothing is written."""
     return np.ma.MaskedArray(np.zeros(shape), mask=True)
 
 
@@ -24,7 +27,10 @@ def first_rows(rows: Any, *shape: int) -> Any:
 
 
 def draw_queries(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """Where the queries of each batch begin: as many for each, as near as can be. ``T`` or ``TOK`` says how many there are."""
+    """Draw the start of each batch's queries.
+
+    Batches have as equal numbers as possible; ``T`` or ``TOK`` is their sum.
+    """
     del rng
     return np.arange(shape[0]) * (sizes["TOK"] if "TOK" in sizes else sizes["T"]) // (shape[0] - 1)
 
@@ -32,7 +38,10 @@ def draw_queries(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappin
 def draw_contexts(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], empty: float = -1.0
 ) -> Values:
-    """Where the pages of each batch begin: each batch has more of them than the one before it; batch ``empty`` has none."""
+    """Draw the start of each batch's pages.
+
+    Each batch has more pages than the one before it; batch ``empty`` has none.
+    """
     del rng
     shares = np.arange(1.0, shape[0]) * 2 - 1
     if empty >= 0:
@@ -46,7 +55,7 @@ def draw_pages(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[
 
 
 def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
-    """A scale that is no power of two."""
+    """Draw a scale that is no power of two."""
     del sizes
     return rng.uniform(0.3, 0.9, shape)
 
@@ -54,6 +63,6 @@ def draw_factor(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
 def draw_ragged(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], least: float, most: float
 ) -> Values:
-    """Where the parts of a whole begin, each of ``least`` to ``most``."""
+    """Draw the starts of parts, each of ``least`` to ``most``."""
     del sizes
     return np.concatenate([[0], rng.integers(int(least), int(most) + 1, shape[0] - 1).cumsum()])

@@ -1,4 +1,6 @@
-"""How attention over a latent cache is shared out: the works of each compute unit, and the tiles that are made of parts.
+"""Share out attention over a latent cache.
+
+It lists the work items of each compute unit, and the tiles that are made of parts.
 
 A unit has a budget of blocks of pages; every work costs its blocks and a fixed number more. Contexts go to the units one behind
 the other, and what a unit cannot finish is the next one's. It is AITER's rule of ``get_mla_metadata_v1`` (fast mode), but where
@@ -19,8 +21,10 @@ ROWS = 128
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be shared out: queries [first, end) and pages [first, end) of each context, in order; ``lasts``: the keys of its
-    last page; ``block``: pages that are not taken apart; ``parts``: units that the budget counts.
+    """The attention that is shared out.
+
+    Queries [first, end) and pages [first, end) of each context, in order; ``lasts``: the keys of its last page; ``block``: pages
+    that are not taken apart; ``parts``: units that the budget counts.
     """
 
     queries: list[tuple[int, int]]
@@ -34,7 +38,7 @@ class Asked:
     causal: bool = True
 
     def keys_from(self, context: int, page: int) -> int:
-        """How many keys of ``context`` lie on ``page`` and behind it."""
+        """Count the keys of ``context`` on ``page`` and behind it."""
         stop = self.pages[context][1]
         return (stop - page - 1) * self.size + self.lasts[context] if page < stop else 0
 
@@ -64,9 +68,10 @@ def contexts(
     uniform: int = 0,
     topk: int = -1,
 ) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[int]]:
-    """Queries, pages, and keys of the last page of each context. ``fold``: heads are so many contexts of 16; ``uniform``: queries
-    of each batch, 0 where ``queries`` says it; ``topk``: each query has a context of its own, of so many pages at most, one list
-    behind the other. A context without queries has no pages.
+    """List queries, pages and last-page keys of each context.
+
+    ``fold``: heads are so many contexts of 16; ``uniform``: queries of each batch, 0 where ``queries`` says it; ``topk``: each
+    query has a context of its own, of so many pages at most, one list behind the other. A context without queries has no pages.
     """
     rows: list[tuple[int, int]] = []
     spans: list[tuple[int, int]] = []
@@ -88,14 +93,14 @@ def contexts(
 
 
 def tiles_of(first: int, end: int, heads: int) -> list[tuple[int, int]]:
-    """The queries of each tile: as many for each, ``ROWS`` rows at most."""
+    """Split queries into equal tiles of at most ``ROWS`` rows."""
     count = max(1, min(-(-(end - first) * heads // ROWS), end - first))
     step = max(1, -(-(end - first) // count))
     return [(own, min(own + step, end)) for own in range(first, end, step)] or [(first, end)]
 
 
 def shared_out(asked: Asked) -> Works:
-    """The works of every unit."""
+    """Compute the work items of every unit."""
     made = Works()
     overhead = max(1, -(-OVERHEAD // asked.size))
     blocks = [-(-(end - first) // asked.block) for first, end in asked.pages]

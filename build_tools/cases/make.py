@@ -81,7 +81,10 @@ def asked(cases: Cases, bound: Bound, seed: int) -> Question:
 
 
 def outline(bound: Bound) -> Call:
-    """A call without data and without answers: enough to say what it would launch."""
+    """Build a call without data and answers.
+
+    It is enough to find its launch.
+    """
     return Call(
         bound.subject.name, bound.label, dict(_arguments(Question(bound, {}))), (), bound.words.compute_units
     )
@@ -101,7 +104,7 @@ def _inputs(cases: Cases, bound: Bound, seed: int) -> dict[str, Values | None]:
 
 
 def drawn(cases: Cases, bound: Bound, layout: Layout, seed: int) -> Values:
-    """The values of one tensor.
+    """Draw the values of one tensor.
 
     Raises:
         ManifestError: its draw does not fit.
@@ -118,7 +121,10 @@ def drawn(cases: Cases, bound: Bound, layout: Layout, seed: int) -> Values:
 
 
 def _shared(layout: Layout, values: Values) -> Values:
-    """What elements hold that share places: one of the values that are written there."""
+    """Copy values between elements that share places.
+
+    Each place has one of the values that are written there.
+    """
     if not bind.overlaps(layout.shape, layout.strides):
         return values
     flat = np.zeros(Array(layout.dtype, layout.shape, layout.strides, 0, None).span, values.dtype)
@@ -131,7 +137,7 @@ def _shared(layout: Layout, values: Values) -> Values:
 
 
 def answer(cases: Cases, question: Question) -> dict[str, Near]:
-    """The exact results.
+    """Compute the exact results.
 
     Raises:
         ManifestError: the reference fails.
@@ -140,7 +146,7 @@ def answer(cases: Cases, question: Question) -> dict[str, Near]:
 
 
 def call_of(cases: Cases, question: Question, target: str) -> Call:
-    """The record that goes to a device of ``target``.
+    """Build the record that goes to a device of ``target``.
 
     Raises:
         ManifestError: the reference fails, or a result does not fit its type.
@@ -171,7 +177,10 @@ def calls(cases: Cases, target: str, facts: Target, seed: int, *, golden: bool =
 
 
 def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
-    """What the function is given. What no word says is left to the function's own default, which is so proved too."""
+    """Yield the arguments of the function.
+
+    Without a word an argument keeps the function's own default, which is so proved too.
+    """
     bound = question.bound
     for parameter in bound.subject.parameters:
         name = parameter.name
@@ -188,7 +197,10 @@ def _arguments(question: Question) -> Iterator[tuple[str, Argument]]:
 
 
 def array(layout: Layout, values: Values | None, slack: int = 0) -> Array:
-    """The whole allocation of a tensor; gaps hold what nobody may read."""
+    """Store values in a tensor's whole allocation.
+
+    Gaps hold bytes that nobody may read.
+    """
     empty = Array(layout.dtype, layout.shape, layout.strides, layout.offset, None, slack)
     if values is None:
         return empty

@@ -16,7 +16,7 @@ _ROUNDING, _LOST = 2.0**-24, 2.0**-126
 
 
 def pairs(codes: Values) -> Values:
-    """What bytes [rows, width] are: two fp4 each, the lower half first."""
+    """Decode bytes [rows, width]: two fp4 each, the lower half first."""
     rows, width = codes.shape
     halves = np.stack([codes & 15, codes >> 4], axis=-1).reshape(rows, 2 * width)
     found: Values = _FP4[halves & 7] * np.where(halves & 8, -1.0, 1.0)
@@ -24,7 +24,10 @@ def pairs(codes: Values) -> Values:
 
 
 def scaled(codes: Values, scales: Values) -> Values:
-    """The same times e8m0 ``scales`` [rows or more, blocks or more]; 255 is NaN."""
+    """Decode fp4 pairs times e8m0 scales.
+
+    ``scales``: [rows or more, blocks or more]; 255 is NaN.
+    """
     exact = pairs(codes)
     powers = np.where(scales == 255, np.nan, np.ldexp(1.0, scales - 127))
     found: Values = exact * np.repeat(powers, BLOCK, axis=1)[: exact.shape[0], : exact.shape[1]]
@@ -79,7 +82,9 @@ def quantised(x: Values) -> Values:
 
 
 def sum_error(a: Values, b: Values, product: Values) -> Values:
-    """How far a @ b^T may be off that the matrix units add in fp32, at least four products at a time.
+    """Bound the error of a @ b^T on the matrix units.
+
+    They add in fp32, at least four products at a time.
 
     Each addition may lose half a unit of a partial sum; partial sums are about as large as the root of the sum of the squared
     products, or as the result where all products have one sign.

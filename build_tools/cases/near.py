@@ -1,4 +1,7 @@
-"""What a reference returns: the exact result, and the largest error that a kernel's arithmetic may have before it rounds."""
+"""Exact results of references, with their error bounds.
+
+A bound is the largest error that a kernel's arithmetic may have before it rounds.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,9 @@ class Near:
 
 
 def near(values: Values, *, relative: Values | float = 0.0, absolute: Values | float = 0.0) -> Near:
-    """The exact ``values``, of which a kernel may miss ``relative * |values| + absolute`` before its last rounding.
+    """Attach an error bound to exact values.
+
+    A kernel may miss ``relative * |values| + absolute`` before its last rounding.
 
     ``values`` may be a masked array: the call must leave its masked elements as they were. NaN and infinities have no error.
     """
@@ -42,5 +47,5 @@ def near(values: Values, *, relative: Values | float = 0.0, absolute: Values | f
 
 
 def as_near(result: Values | Near) -> Near:
-    """A result without an error is exact."""
+    """Treat a result without an error as exact."""
     return result if isinstance(result, Near) else near(result)

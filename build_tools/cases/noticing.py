@@ -35,13 +35,16 @@ class Noticing:
         self._answers: dict[int, dict[str, Interval]] = {}
 
     def question(self, place: int) -> Question:
-        """A call with its inputs."""
+        """Build a call with its inputs."""
         if place not in self._questions:
             self._questions[place] = make.asked(self.cases, self.bounds[place], SEED)
         return self._questions[place]
 
     def notices(self, place: int, changed: Question) -> bool:
-        """Does the answer of a call refuse what comes of the changed question? Not when nothing comes of it."""
+        """Tell whether a call's answer refuses the changed result.
+
+        False when the change gives no result.
+        """
         try:
             results = make.answer(self.cases, changed)
         except ManifestError:
@@ -93,30 +96,33 @@ def _size(bound: Bound) -> int:
 
 
 def kind_of(question: Question, name: str) -> str:
-    """The element type of a tensor that the call has."""
+    """Return the element type of a tensor that the call has."""
     layout = question.bound.tensors[name]
     assert layout is not None  # it has a result
     return layout.dtype
 
 
 def with_tensor(question: Question, name: str, values: Values | None) -> Question:
-    """The same question with other values of a tensor; None leaves it out."""
+    """Replace a tensor's values; None leaves the tensor out."""
     return dataclasses.replace(question, inputs={**question.inputs, name: values})
 
 
 def with_value(question: Question, name: str, value: Any) -> Question:
-    """The same question with another value of a parameter that is no tensor."""
+    """Replace the value of a parameter that is no tensor."""
     bound = dataclasses.replace(question.bound, values={**question.bound.values, name: value})
     return dataclasses.replace(question, bound=bound)
 
 
 def dropped(name: str) -> Change:
-    """A tensor left out where a call gives it."""
+    """Make a change that leaves a tensor out."""
     return lambda question: [] if question.inputs.get(name) is None else [with_tensor(question, name, None)]
 
 
 def given(cases: Cases, name: str) -> Change:
-    """The tensor drawn where a call leaves it out, provided that the call says its dims."""
+    """Make a change that draws a tensor that calls leave out.
+
+    The call must say its dims.
+    """
 
     def change(question: Question) -> list[Question]:
         bound = question.bound

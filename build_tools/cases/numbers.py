@@ -23,7 +23,9 @@ INTEGERS: Final[dict[str, type[np.integer[Any]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Float:
-    """How a float is stored: ``fraction`` bits behind the point, ``lowest`` the exponent of the smallest normal number.
+    """The storage format of a float.
+
+    ``fraction`` bits behind the point; ``lowest``: the exponent of the smallest normal number.
 
     ``infinity``: the code of +inf, or None; ``fnuz``: NaN is the code of -0, which there is none of.
     """
@@ -60,8 +62,9 @@ def is_integer(name: str) -> bool:
 
 
 def encode(values: Numbers, name: str, *, saturate: bool = False) -> Bits:
-    """The codes of ``values``, rounded to nearest even; too large ones become the largest number with ``saturate``, else
-    infinity, or NaN where the type has none.
+    """Encode numbers, rounded to nearest even.
+
+    Too large ones become the largest number with ``saturate``, else infinity, or NaN where the type has none.
 
     Raises:
         ValueError: an integer type cannot hold a value, or ``name`` has no codec.
@@ -123,7 +126,7 @@ def _encode_scale(exact: npt.NDArray[np.float64]) -> Bits:
 
 
 def decode(codes: Bits, name: str) -> Numbers:
-    """The numbers that ``codes`` mean: float64, or int64 for integer types."""
+    """Decode codes to numbers: float64, or int64 for integers."""
     if name in INTEGERS:
         return codes.view(INTEGERS[name]).astype(np.int64)
     if name in _VIEWED:
@@ -149,7 +152,7 @@ def _decode_small(code: npt.NDArray[np.int64], form: Float) -> Numbers:
 
 
 def stored(name: str) -> np.dtype[Any]:
-    """The numpy type that has the bytes of ``name``."""
+    """Return the numpy type that has the bytes of ``name``."""
     if name in INTEGERS:
         return np.dtype(INTEGERS[name])
     if name in _WIDE:
@@ -158,10 +161,10 @@ def stored(name: str) -> np.dtype[Any]:
 
 
 def rounded(values: Numbers, name: str, *, saturate: bool = False) -> Numbers:
-    """What is left of ``values`` in ``name``."""
+    """Round ``values`` to the element type ``name``."""
     return decode(encode(values, name, saturate=saturate), name)
 
 
 def poison(name: str) -> int:
-    """The byte of memory that nobody may read: NaN in every floating type."""
+    """Return the byte that poisons memory: NaN in floating types."""
     return 0x80 if name in FLOATS and FLOATS[name].fnuz else 0x7F if BY_NAME[name].itemsize == 1 else 0xFF

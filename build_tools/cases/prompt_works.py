@@ -1,4 +1,6 @@
-"""How attention of prompts is shared out: the works of each workgroup, and the tiles of queries that are made of parts.
+"""Share out attention of prompts.
+
+It lists the work items of each workgroup, and the tiles of queries that are made of parts.
 
 AITER's rule of ``get_ps_metadata_v1``, but that the last workgroup of a cluster takes the tiles that see no key, too, which
 there have no work where they stand behind all others.
@@ -12,9 +14,11 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What is to be shared out. ``queries``, ``pages``: where those of each batch begin; ``lengths``: keys of each batch;
-    ``heads``: of keys; ``each``: heads of queries that share one; ``step``: queries of a tile; ``unit``: keys that are not taken
-    apart; ``block``: keys of a page; ``groups``: workgroups.
+    """The attention that is shared out.
+
+    ``queries``, ``pages``: where those of each batch begin; ``lengths``: keys of each batch; ``heads``: of keys; ``each``: heads
+    of queries that share one; ``step``: queries of a tile; ``unit``: keys that are not taken apart; ``block``: keys of a page;
+    ``groups``: workgroups.
     """
 
     queries: list[int]
@@ -82,7 +86,10 @@ def _tiles(asked: Asked) -> list[tuple[int, int, int, int, int]]:
 def _fill(
     asked: Asked, tiles: list[tuple[int, int, int, int, int]], at: tuple[int, int, int], left: int, last: bool
 ) -> tuple[list[tuple[int, ...]], int, int, int]:
-    """What a workgroup that has room for ``left`` blocks does for one head, and where it leaves off."""
+    """List one workgroup's work items for one head.
+
+    It has room for ``left`` blocks; the result also says where it leaves off.
+    """
     tile, done, row = at
     works: list[tuple[int, ...]] = []
     while tile < len(tiles) and (left > 0 or last):

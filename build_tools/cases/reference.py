@@ -62,7 +62,7 @@ def _functions(module: ModuleType) -> list[tuple[str, Callable[..., Any]]]:
 
 
 def function_of(reference: Reference, bound: Bound) -> Callable[..., Any]:
-    """The function of the operator.
+    """Load the function of the operator.
 
     Raises:
         ManifestError: there is none, or it asks for what the Python function has not.
@@ -84,7 +84,9 @@ def function_of(reference: Reference, bound: Bound) -> Callable[..., Any]:
 
 
 def results(reference: Reference, bound: Bound, inputs: Mapping[str, Any]) -> dict[str, Near]:
-    """The exact results by name. ``inputs``: decoded tensors (None where left out); values come from ``bound``.
+    """Compute the exact results by name.
+
+    ``inputs``: decoded tensors (None where left out); values come from ``bound``.
 
     Raises:
         ManifestError: there is no function, it fails, or its results have other names, shapes or number.

@@ -34,7 +34,10 @@ from build_tools.manifest.python import Parameter
 
 @dataclass(frozen=True, slots=True)
 class Blind:
-    """What no call of an operator notices; ``needless``: what is declared to be no matter, and calls notice it."""
+    """An input or option to which all calls of an operator are blind.
+
+    ``needless``: it is declared to be no matter, and calls notice it.
+    """
 
     operator: str
     what: str
@@ -52,8 +55,9 @@ _FEW: Final = 6
 
 
 def _noticed(noticing: Noticing, move: _Move) -> bool | None:
-    """Does a call refuse a changed result? None when the change can be made nowhere; where nothing comes of it, another call
-    must show it.
+    """Tell whether a call refuses a changed result.
+
+    None when the change can be made nowhere. Where the change gives no result, another call must show it.
     """
     found: bool | None = None
     for place, bound in enumerate(noticing.bounds):
@@ -155,7 +159,10 @@ def _given_in(name: str) -> Callable[[Bound], bool]:
 
 
 def _floats_in(name: str) -> Callable[[Bound], bool]:
-    """Where :func:`_scaled` moves the tensor: floats, and a lone integer."""
+    """Make a test for tensors that :func:`_scaled` can move.
+
+    They are floats, and a lone integer.
+    """
 
     def possible(bound: Bound) -> bool:
         layout = bound.tensors.get(name)
@@ -219,7 +226,7 @@ def _shifted(values: Values, kind: str) -> Values:
 
 
 def _unnamed(name: str) -> Change:
-    """The kernel chosen that the call names."""
+    """Make a change that chooses the named kernel without its name."""
 
     def change(question: Question) -> list[Question]:
         bound = question.bound
@@ -231,7 +238,10 @@ def _unnamed(name: str) -> Change:
 
 
 def _option(cases: Cases, parameter: Parameter, *, stated: bool) -> Change:
-    """The parameter moved in calls that say it, or in those that leave it to its default."""
+    """Make a change that moves a parameter.
+
+    ``stated``: in calls that give it, or in those that leave it to its default.
+    """
     name = parameter.name
 
     def change(question: Question) -> list[Question]:
@@ -262,8 +272,9 @@ def _others(parameter: Parameter, value: Any, served: tuple[Any, ...]) -> list[A
 def check_all(
     known: Mapping[str, Cases], targets: Mapping[str, Target], operators: Collection[str] = ()
 ) -> tuple[list[Blind], dict[str, str]]:
-    """(what no call notices, of any operator or of ``operators`` alone; what is declared to be no matter: ``operator.name`` ->
-    reason).
+    """Find inputs and options that no call notices.
+
+    The second value lists those that are declared to be no matter: ``operator.name`` -> reason. ``operators`` narrows the search.
 
     Raises:
         ManifestError: a call cannot be made.

@@ -1,4 +1,7 @@
-"""What the cases need of an operator: its Python signature, its tensors, its types. :func:`subject_of` makes it."""
+"""The part of an operator that the cases need.
+
+Its Python signature, tensors and types; :func:`subject_of` makes it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ _Known = TypeVar("_Known")
 
 
 def _once(method: Callable[[Subject], _Known]) -> Callable[[Subject], _Known]:
-    """A method whose answer a subject keeps: each of its calls asks again. Nobody may change the answer."""
+    """Cache a method's answer in its subject.
+
+    Callers must not change the answer.
+    """
     name = f"_{method.__name__}"  # the method's own would hide it
 
     @wraps(method)
@@ -51,7 +57,7 @@ class Subject:
     kernels: frozenset[str] = frozenset()
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter called ``name``."""
+        """Find the parameter called ``name``."""
         return next((parameter for parameter in self.parameters if parameter.name == name), None)
 
     @_once
@@ -61,7 +67,7 @@ class Subject:
 
     @_once
     def results(self) -> tuple[TensorSpec, ...]:
-        """What is written, then what is returned, in the order of the signature."""
+        """List written arguments, then returned tensors, in signature order."""
         written = tuple(spec for spec in self.arguments if spec.role != "in")
         passed = tuple(spec for spec in written if self.parameter(spec.name))
         return (*passed, *(spec for spec in (*written, *self.returns) if not self.parameter(spec.name)))
@@ -87,7 +93,7 @@ class Subject:
 
     @_once
     def open(self) -> tuple[str, ...]:
-        """What a call may have as it likes: options, and tensors that may be left out."""
+        """List the options and the tensors that may be left out."""
         optional = (spec.name for spec in self.arguments if spec.optional)
         return (*(parameter.name for parameter in self.options()), *optional)
 
@@ -117,7 +123,10 @@ class Subject:
 
 
 def subject_of(operator: Operator) -> Subject:
-    """An operator of the manifest, whose texts were checked when it was read."""
+    """Describe an operator of the manifest for the cases.
+
+    Its texts were checked when it was read.
+    """
     types = {name: tuple(allowed) for name, allowed in operator.types.items()}
     return Subject(
         name=operator.name,

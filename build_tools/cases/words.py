@@ -42,7 +42,7 @@ MAX_GAPS: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Draw:
-    """How the values of a tensor are drawn."""
+    """The distribution of a tensor's values."""
 
     name: str
     numbers: tuple[float, ...] = ()
@@ -81,7 +81,10 @@ class Words:
     swapped: tuple[int, ...] = ()
 
     def over(self, default: Words) -> Words:
-        """These words where they say something, else those of ``default``. A draw here gives a tensor that is left out there."""
+        """Fill open words from ``default``.
+
+        A draw here gives a tensor that is left out there.
+        """
         said = self.draws.keys() | self.offsets.keys()
         return Words(
             self.text,
@@ -267,12 +270,12 @@ def read_value(parameter: Parameter, text: str) -> Any:
 def read(
     text: str, subject: Subject, draws: Iterable[str], targets: Iterable[str], problems: Problems
 ) -> Words:
-    """The words of one call; what is wrong goes to ``problems``."""
+    """Parse the words of one call; problems go to ``problems``."""
     return _Reader(subject, draws, targets, problems).read(text)
 
 
 def check_names(subject: Subject, problems: Problems) -> None:
-    """A name in a call means one thing: nothing of an operator may be called like something else of it."""
+    """Check that each name of an operator means one thing."""
     groups = {
         "a dim or stride symbol": set(subject.symbols()),
         "a type variable": set(subject.types),

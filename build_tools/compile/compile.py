@@ -39,7 +39,7 @@ Compiled = Callable[[Batch, Toolchain, Results, Path], "Generator[CompileResult]
 
 
 class Elsewhere(Protocol):
-    """What compiles on other machines."""
+    """A compiler of batches on other machines."""
 
     def compiled(
         self, missing: Batch, toolchain: Toolchain, store: Results, root: Path
@@ -95,7 +95,10 @@ def compile_jobs(
 def _stored(
     jobs: Sequence[CompileJob], toolchain: Toolchain, store: Results, root: Path
 ) -> Iterable[CompileResult | str]:
-    """What the store has of each, many asked at once where an answer waits for a network."""
+    """Look up each job in the store.
+
+    Many are looked up at once where an answer waits for a network.
+    """
     ask = partial(_from_store, toolchain=toolchain, store=store, root=root)
     if store.readers == 1:
         return map(ask, jobs)
@@ -104,7 +107,10 @@ def _stored(
 
 
 def _from_store(job: CompileJob, toolchain: Toolchain, store: Results, root: Path) -> CompileResult | str:
-    """The stored result, or the key under which to store one; a job that has no key has failed."""
+    """Look up a job's result, or return its key.
+
+    A job that has no key has failed.
+    """
     try:
         key = job_key(job, toolchain, root)
     except JobFailedError as error:
@@ -153,12 +159,15 @@ def _side_by_side(group: Batch) -> Batch:
 
 
 def compile_of(job: CompileJob) -> tuple[object, ...]:
-    """What decides the bytes of a compile that makes all kernels of its source: neither their names nor their arguments."""
+    """Return the key of a compile that makes all kernels of a source.
+
+    It has neither their names nor their arguments.
+    """
     return job.backend, job.target.name, job.source, job.constants, job.inputs
 
 
 def _here(workers: int) -> Compiled:
-    """What compiles on as many threads of this process, each with its child."""
+    """Make a compiler on threads of this process, each with a child."""
 
     def compiled(
         missing: Batch, toolchain: Toolchain, store: Results, root: Path
@@ -183,8 +192,9 @@ def _here(workers: int) -> Compiled:
 
 
 def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[CompileResult]:
-    """What each hands back, as they end. Each tells of itself once: to ask thousands, again and again, who has ended takes as
-    long as small jobs do.
+    """Yield the results of futures as they end.
+
+    Each announces itself once: to ask thousands, again and again, who has ended takes as long as small jobs do.
     """
     ended: SimpleQueue[Future[list[CompileResult]]] = SimpleQueue()
     left = 0
@@ -202,7 +212,10 @@ def _as_completed(futures: Iterable[Future[list[CompileResult]]]) -> Iterator[Co
 
 
 def compile_batch(batch: Batch, toolchain: Toolchain, store: Results, root: Path) -> list[CompileResult]:
-    """What one child does; one result per job, in order. A compile that fails is a result, too."""
+    """Compile a batch in one child; one result per job, in order.
+
+    A compile that fails is a result, too.
+    """
     try:
         return _answers(batch, toolchain, store, root)
     except OSError as error:  # a full disk, or a file that another program took away: the other batches go on
@@ -271,8 +284,9 @@ def compile_alone(job: CompileJob, toolchain: Toolchain, root: Path, folder: Pat
 def _file(
     job: CompileJob, toolchain: Toolchain, store: Results, root: Path, folder: Path
 ) -> StoreEntry | None:
-    """The object of the whole file that ``job`` names a kernel of, compiled once for all who ever will; None where there is no
-    such thing.
+    """Compile the whole file of a job once, and return its object.
+
+    None where the job does not name a kernel of a file.
     """
     whole = file_of(job)
     if whole is None:
@@ -329,7 +343,10 @@ def _failed(job: CompileJob, key: str, error: BuildToolsError, seconds: float) -
 
 
 def as_report(results: Sequence[CompileResult], toolchain: Toolchain, planned: int) -> dict[str, object]:
-    """The results as plain data; ``planned`` is larger than the number of rows when the compile was interrupted."""
+    """Convert results to plain data.
+
+    ``planned`` is larger than the number of rows when the compile was interrupted.
+    """
     return {
         "version": REPORT_VERSION,
         "toolchain": toolchain.provenance(),

@@ -1,5 +1,6 @@
-"""What compiles cost, as a build's report says it: seconds of a core and memory of each bundle, and the compiles that need much
-memory.
+"""Report the cost of compiles.
+
+Seconds of a core and memory of each bundle, and the compiles that need much memory.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def _unit(result: CompileResult) -> object:
 
 
 def large(told: Mapping[str, Any]) -> list[str]:
-    """A line for people for each compile of a report that needed more than :data:`MUCH`, the largest first."""
+    """Describe each compile that needed more than :data:`MUCH`.
+
+    The largest comes first.
+    """
     rows = sorted(
         (job for job in told["jobs"] if job["peak_bytes"] > MUCH), key=lambda job: -job["peak_bytes"]
     )

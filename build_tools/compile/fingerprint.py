@@ -59,12 +59,15 @@ def code_of(job: CompileJob) -> str:
 
 
 def compiler_of(job: CompileJob) -> str:
-    """The job's backend, or what its targets have in its place."""
+    """Return the job's backend, or its target's replacement for it."""
     return HIP_NVIDIA if (job.backend, job.target.vendor) == ("hip", "nvidia") else job.backend
 
 
 def file_of(job: CompileJob) -> CompileJob | None:
-    """The job of the whole file that ``job`` names one kernel of; None where a compile makes what its job names and no more."""
+    """Build the job of a whole file; None if it has none.
+
+    ``job`` names one kernel of the file.
+    """
     if job.backend != "hip" or not in_tree(job.source):
         return None
     name = f"{job.target.name}-{job.backend}-{job.source}"

@@ -1,4 +1,7 @@
-"""Which files of the repository a compile reads, asked of the backend once per source."""
+"""Find the repository files that a compile reads.
+
+The backend is asked once per source.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from build_tools.records import InputsOf, in_tree
 
 
 def inputs_of(root: Path) -> InputsOf:
-    """A function for the planner: (backend, source, symbol, constants) -> files, source first."""
+    """Make a function that lists a source's files for the planner.
+
+    (backend, source, symbol, constants) -> files, source first.
+    """
 
     @cache
     def once(backend: str, source: str, symbol: str) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-"""How much memory a compile may take on a machine that does several: its class, by what compiles took when they were recorded.
+"""Limit the memory of compiles that run side by side.
+
+A compile has a class, by its recorded memory.
 
 ``memory.json`` beside this file is that record (``matrix --record`` writes it): the most that a process of a compile had. A class
 is twice that at least, since a compile is more than one process, and another machine's libraries are other ones.
@@ -32,7 +34,10 @@ class Peaks:
     backends: Mapping[str, int] = field(default_factory=dict)
 
     def class_of(self, job: CompileJob, least: int = 0) -> int:
-        """The class of a job, in MiB. ``least``: what every job may take, whatever was recorded."""
+        """Return the memory class of a job, in MiB.
+
+        ``least``: the limit that every job has, whatever was recorded.
+        """
         source, backend = _names(job)
         peak = self.sources.get(source, self.backends.get(backend, 0))
         return max(_class(peak) if peak else UNKNOWN, least)
@@ -49,13 +54,16 @@ def _names(job: CompileJob) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def recorded() -> Peaks:
-    """The committed record."""
+    """Read the committed record."""
     told = json.loads(RECORD.read_text(encoding="utf-8"))
     return Peaks(told["sources"], told["backends"])
 
 
 def record_of(jobs: Iterable[CompileJob], peaks: Mapping[str, int]) -> dict[str, Any]:
-    """The record as data, of jobs whose peaks (in bytes, 0 where nobody looked) are known by their names."""
+    """Build the record of jobs with known peaks.
+
+    Peaks are in bytes, by name, 0 where nobody looked.
+    """
     sources: dict[str, int] = {}
     backends: dict[str, int] = {}
     usual: dict[str, str] = {}

@@ -1,4 +1,6 @@
-"""Where a store lies that several machines share: named bytes, written once and never again.
+"""Shared storage of a store: named bytes, written once.
+
+Several machines share it.
 
 A place is a folder (``file:///mnt/store``), the memory of this process (``memory:///``) or a bucket (``s3://bucket/folder``; what
 it needs is in ``AWS_*``), through obstore, which nothing imports that asks for no such place.
@@ -21,14 +23,14 @@ SCHEMES: Final = ("file", "memory", "s3")
 
 
 class Place(Protocol):
-    """Where named bytes lie."""
+    """Shared storage of named bytes."""
 
     @property
     def name(self) -> str:
-        """How people name it."""
+        """The name of the place, for people."""
 
     def read(self, name: str) -> bytes | None:
-        """The bytes of ``name``; None when there are none.
+        """Read the bytes of ``name``; None when there are none.
 
         Raises:
             SharedStoreError: the place cannot be reached.
@@ -43,22 +45,25 @@ class Place(Protocol):
 
 
 def object_name(digest: str) -> str:
-    """Of the code object with that SHA-256."""
+    """Name the code object with a SHA-256."""
     return f"objects/{digest[:2]}/{digest}"
 
 
 def input_name(digest: str) -> str:
-    """Of the source with that SHA-256."""
+    """Name the source with a SHA-256."""
     return f"inputs/{digest[:2]}/{digest}"
 
 
 def entry_name(key: str) -> str:
-    """Of the entry of that key."""
+    """Name the entry of a key."""
     return f"entries/{key[:2]}/{key}.json"
 
 
 def checked(place: Place, name: str) -> bytes | None:
-    """The bytes of a name whose last part is their SHA-256; None when there are none, or others."""
+    """Read bytes and check them against their name.
+
+    Its last part is their SHA-256; None when there are none, or others.
+    """
     data = place.read(name)
     wanted = name.rpartition("/")[2]
     return data if data is not None and hashlib.sha256(data).hexdigest() == wanted else None
@@ -108,7 +113,9 @@ class ObjectPlace:
 
 
 def place_at(url: str, *, make: bool = True) -> ObjectPlace:
-    """The place of a URL. A folder that is not there is made, unless ``make`` is false: who only reads has misspelt its name.
+    """Open the place of a URL.
+
+    A folder that does not exist is made, unless ``make`` is false: a reader has misspelt its name.
 
     Raises:
         SharedStoreError: it is no such URL, or there is no such folder.

@@ -30,7 +30,7 @@ class Recheck:
     seed: int
 
     def of(self, results: Sequence[CompileResult]) -> list[CompileResult]:
-        """Those that are compiled again, at least one where there is any."""
+        """Choose the results to compile again, at least one if any."""
         taken = sorted(
             (result for result in results if result.ok and result.cached), key=lambda result: result.job.id
         )

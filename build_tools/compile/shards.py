@@ -36,7 +36,7 @@ class Recorded:
     backends: Mapping[str, float] = field(default_factory=dict)
 
     def of(self, job: CompileJob) -> float:
-        """What a compile of ``job`` is expected to take."""
+        """Estimate the seconds of a job's compile."""
         source, backend = _names(job)
         known = self.sources.get(source)
         return self.backends.get(backend, UNKNOWN) if known is None else known
@@ -49,13 +49,13 @@ def _names(job: CompileJob) -> tuple[str, str]:
 
 @lru_cache(maxsize=1)
 def recorded() -> Recorded:
-    """The committed record."""
+    """Read the committed record."""
     told = json.loads(RECORD.read_text(encoding="utf-8"))
     return Recorded(told["sources"], told["backends"])
 
 
 def record_of(jobs: Iterable[CompileJob], seconds: Mapping[str, float]) -> dict[str, Any]:
-    """The record as data, of jobs whose seconds are known by their names."""
+    """Build the record of jobs with known seconds."""
     by_source: dict[str, dict[object, float]] = defaultdict(dict)
     by_backend: dict[str, dict[object, float]] = defaultdict(dict)
     usual: dict[str, str] = {}
@@ -75,13 +75,14 @@ def _means(table: Mapping[str, Mapping[object, float]]) -> dict[str, float]:
 
 
 def seconds_of(jobs: Iterable[CompileJob], known: Recorded | None = None) -> float:
-    """What compiling ``jobs`` is expected to take, in seconds of a core."""
+    """Estimate the seconds of a core for compiling ``jobs``."""
     return sum(seconds for seconds, _ in _units(jobs, known or recorded()))
 
 
 def even_batches(missing: Batch, workers: int, known: Recorded | None = None) -> list[Batch]:
-    """As ``batches``, but no part of many jobs takes longer than what each worker has to do, and the longest comes first: with
-    hundreds of workers a few jobs of one source would be all that is left.
+    """Split jobs so that no batch exceeds a worker's share.
+
+    As ``batches``, with the longest first: with hundreds of workers a few jobs of one source would be all that is left.
     """
     known = known or recorded()
     split = batches(missing, workers)
@@ -117,7 +118,10 @@ def shard_of(plan: Plan, text: str, known: Recorded | None = None) -> Plan:
 
 
 def _parts(jobs: Iterable[CompileJob], count: int, known: Recorded) -> list[set[str]]:
-    """The names of the jobs of each shard: the longest compile first, always to the shard that has least to do."""
+    """Split jobs into shards.
+
+    The longest compile comes first, always to the shard that has least to do.
+    """
     parts: list[set[str]] = [set() for _ in range(count)]
     load = [(0.0, place) for place in range(count)]
     heapify(load)
@@ -137,7 +141,10 @@ def _units(jobs: Iterable[CompileJob], known: Recorded) -> list[tuple[float, lis
 
 
 def _unit(job: CompileJob) -> object:
-    """What jobs of one compile have in common. A file of AITER's is one compile for all kernels that are named of it."""
+    """Return the key of jobs that one compile makes.
+
+    A file of AITER's is one compile for all kernels that are named of it.
+    """
     if job.backend in COMPILE_MANY:
         return job.id
     return compile_of(file_of(job) or job)

@@ -41,8 +41,10 @@ Sign = Callable[[bytes, str], str]
 
 @dataclass(slots=True)
 class Counts:
-    """What a build had from a shared place: ``taken``, ``strange``, entries that no trusted writer signed, and ``damaged``, names
-    of objects there that are lacking or have other bytes than their name says, with an entry that is to be believed.
+    """Counts of a build's use of shared storage.
+
+    ``taken``; ``strange``: entries that no trusted writer signed; ``damaged``: names of objects there that are lacking or have
+    other bytes than their name says, with an entry that can be trusted.
     """
 
     taken: int = 0
@@ -52,7 +54,7 @@ class Counts:
 
 
 def sealed(row: Mapping[str, Any]) -> bytes:
-    """What is signed of an entry: all that it says."""
+    """Return the bytes of an entry that its signature covers."""
     told = {name: value for name, value in row.items() if name != SIGNATURE}
     return SEAL + json.dumps(told, sort_keys=True, separators=(",", ":")).encode()
 
@@ -81,7 +83,9 @@ class SharedStore:
         return READERS
 
     def get(self, key: str) -> StoreEntry | None:
-        """The entry for ``key``: of the folder here, else of the place, its object compared with its SHA-256.
+        """Find the entry for ``key``, here or in the place.
+
+        Its object is compared with its SHA-256.
 
         Raises:
             UntrustedEntryError: the entry was changed after it was signed.
@@ -156,7 +160,10 @@ class SharedStore:
         return damage(self.place.name, self.counts)
 
     def _row(self, key: str) -> dict[str, Any] | None:
-        """What the place's entry says, when it is to be believed. Of what nobody signed no more is read than its parts."""
+        """Read an entry of the shared place if it can be trusted.
+
+        Of an unsigned entry no more is read than its parts.
+        """
         row = _table(self.place.read(entry_name(key)) or b"")
         if row is None:
             return None
@@ -187,7 +194,7 @@ class SharedStore:
 
 
 def damage(place: str, counts: Counts) -> str:
-    """What is damaged in a place, and what to do; nothing where nothing is."""
+    """Describe damage in a shared place, with the remedy; or ""."""
     if not counts.damaged:
         return ""
     first, *more = sorted(counts.damaged)
@@ -199,7 +206,10 @@ def damage(place: str, counts: Counts) -> str:
 
 
 def _table(data: bytes) -> dict[str, Any] | None:
-    """What an entry's text is, before anything of it is believed; None for what is no table."""
+    """Parse an entry's text, before any of it is trusted.
+
+    None if it is no table.
+    """
     if len(data) > MOST:
         return None
     try:
@@ -210,7 +220,7 @@ def _table(data: bytes) -> dict[str, Any] | None:
 
 
 def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
-    """An entry that says all that one has to say, of the right kinds; None for anything else."""
+    """Return an entry that is complete; else None."""
     try:
         texts = (row["sha256"], row["key"], row["job"], row["symbol"], *row["extra"], *row["extra"].values())
         counts = (row["threads"], row["seconds"], row.get("peak", 0))
@@ -230,13 +240,13 @@ def _whole(row: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _parsed(data: bytes) -> dict[str, Any] | None:
-    """An entry, from its text."""
+    """Parse an entry."""
     row = _table(data)
     return None if row is None else _whole(row)
 
 
 def _said(row: Mapping[str, Any]) -> dict[str, Any]:
-    """What of an entry is not in its object and its key."""
+    """Return the fields that are neither in the object nor in the key."""
     return {
         "job": str(row["job"]), "symbol": str(row["symbol"]), "threads": int(row["threads"]), "seconds": float(row["seconds"]),
         "extra": {str(name): str(value) for name, value in row["extra"].items()}, "peak": int(row.get("peak", 0)),

@@ -29,8 +29,9 @@ ODD: Final = (ValueError, KeyError, TypeError, AttributeError, OverflowError, Re
 
 @dataclass(frozen=True, slots=True)
 class StoreEntry:
-    """What a key leads to. ``seconds``: how long a core was busy with the compile, ``peak``: bytes of memory that it needed, 0
-    where nobody looked.
+    """The stored object of a key.
+
+    ``seconds``: how long a core was busy with the compile; ``peak``: bytes of memory that it needed, 0 where nobody looked.
     """
 
     path: Path
@@ -44,22 +45,31 @@ class StoreEntry:
 
 
 class Results(Protocol):
-    """What the compile stage asks of a store: of a folder of this machine's, or of one before a place that several share."""
+    """The interface of a store for the compile stage.
+
+    It is a folder of this machine, or one before a shared place.
+    """
 
     @property
     def path(self) -> Path:
-        """Where the objects lie that it hands out."""
+        """The folder of the objects that it hands out."""
 
     @property
     def readers(self) -> int:
-        """How many may ask at once, to their profit: 1 where an answer does not wait for a network."""
+        """The number of useful parallel lookups.
+
+        1 where an answer does not wait for a network.
+        """
 
     @property
     def damaged(self) -> str:
-        """What is damaged where several machines share it, and what to do; nothing where nothing is."""
+        """Describe damage in a shared place, with the remedy; or ""."""
 
     def get(self, key: str) -> StoreEntry | None:
-        """The entry for ``key``, its object verified; None when there is none that can be trusted."""
+        """Find the entry for ``key``, its object verified.
+
+        None when there is none that can be trusted.
+        """
 
     def put(
         self,
@@ -94,7 +104,10 @@ class Store:
         return Path(f"{self.path}/objects/{digest[:2]}/{digest}")
 
     def get(self, key: str) -> StoreEntry | None:
-        """The entry for ``key``, its object verified; None when there is none that can be trusted."""
+        """Find the entry for ``key``, its object verified.
+
+        None when there is none that can be trusted.
+        """
         try:
             row = json.loads(read_regular(self.entry_path(key)))
             entry = self._entry(row, key)
@@ -158,7 +171,7 @@ class Store:
 def row_of(
     key: str, data: bytes, job: str, symbol: str, threads: int, seconds: float, extra: Mapping[str, str], peak: int
 ) -> dict[str, Any]:  # fmt: skip
-    """What an entry says."""
+    """Build the row of an entry."""
     return {
         "version": VERSION, "key": key, "job": job, "sha256": hashlib.sha256(data).hexdigest(), "size": len(data),
         "symbol": symbol, "threads": threads, "seconds": round(seconds, 3), "peak": peak, "extra": dict(sorted(extra.items())),
@@ -166,5 +179,5 @@ def row_of(
 
 
 def text_of(row: Mapping[str, Any]) -> bytes:
-    """An entry as a file."""
+    """Write an entry as a file's bytes."""
     return (json.dumps(row, indent=1) + "\n").encode()

@@ -1,4 +1,7 @@
-"""Where a farm is, and whether it may be reached so: work comes as pickles, and a pickle can run any program."""
+"""Check the address of a farm before connecting to it.
+
+Work comes as pickles, and a pickle can run any program.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ class Address:
 
 
 def parse(text: str) -> Address:
-    """What ``--farm`` names.
+    """Parse the value of ``--farm``.
 
     Raises:
         FarmError: it is no such address.
@@ -91,13 +94,16 @@ def trusting(folder: Path) -> Any:
 
 
 def _place(url: str) -> re.Match[str] | None:
-    """The parts of a scheduler's address; None where it is none, or its port is one that no machine has."""
+    """Match the parts of a scheduler's address.
+
+    None where it is none, or its port is one that no machine has.
+    """
     match = _PLACE.fullmatch(url)
     return match if match is not None and int(match[3]) <= _LAST_PORT else None
 
 
 def host_of(url: str) -> str:
-    """The host of a scheduler's address."""
+    """Return the host of a scheduler's address."""
     match = _PLACE.fullmatch(url)
     return match[2].strip("[]") if match else ""
 
@@ -113,7 +119,7 @@ def quiet() -> None:
 
 
 def loopback(host: str) -> bool:
-    """Does the name of a host mean this machine, whatever it is asked?"""
+    """Tell whether a host name always means this machine."""
     try:
         found = {row[4][0] for row in socket.getaddrinfo(host, None)}
     except OSError:

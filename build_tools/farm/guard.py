@@ -24,7 +24,10 @@ _EVERY: Final = 0.1
 
 @dataclass(slots=True)
 class Guard:
-    """Of one unit of work. ``most``: bytes that it may have. ``exceeded``: what was found when that was too much, else 0."""
+    """The guard of one unit of work.
+
+    ``most``: bytes that it may have. ``exceeded``: the bytes that were found when that was too much, else 0.
+    """
 
     most: int
     wanted: Callable[[], bool] = lambda: True
@@ -51,7 +54,10 @@ def resident(group: int) -> int:
 
 
 def proportional(group: int) -> int:
-    """As :func:`resident`; of what several processes share each has its part."""
+    """Measure a group's memory, sharing common pages among processes.
+
+    As :func:`resident`.
+    """
     total = 0
     for process, pages in _members(group):
         found = pages * _PAGE
@@ -63,7 +69,10 @@ def proportional(group: int) -> int:
 
 
 def _members(group: int) -> Iterator[tuple[int, int]]:
-    """The processes of a group and the pages that each has; those that end meanwhile have none."""
+    """Yield the processes of a group and their pages.
+
+    Those that end meanwhile have none.
+    """
     for name in os.listdir("/proc"):  # noqa: PTH208 - ten times a second: paths of it would take three times as long
         if name.isdigit():
             with suppress(OSError, IndexError, ValueError):

@@ -1,8 +1,8 @@
-"""Who leads a build on a farm: sends units of work, the longest first, and keeps what comes back.
+"""Lead a build on a farm: send units of work, keep their results.
 
-What a worker says is checked as far as it can be: an object has the SHA-256 that it tells, and a result is of a key that it was
-asked for. Only this side writes entries, so a worker needs no key of a signer. A job whose worker is lost goes to another one,
-which Dask sees to; one that does not compile has an answer as any other, and is never tried again.
+The longest unit goes first. A worker's answer is checked: an object has the SHA-256 that the answer names, and a result has a
+key that the worker was asked for. Only this side writes entries, so a worker needs no key of a signer. A job whose worker is
+lost goes to another one, which Dask sees to; one that does not compile has an answer as any other, and is never tried again.
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def _client(stack: ExitStack, url: str, here: LocalFarm | None, tls: Path | None
 
 
 def _threads(client: Any, count: int, patience: float) -> int:
-    """How many units the farm does at once, when it has so many workers.
+    """Count the units that the farm does at once.
+
+    It waits until there are so many workers.
 
     Raises:
         FarmEmptyError: it has none in time.
@@ -260,7 +262,7 @@ def _lost(unit: Unit, killed: Any) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Keeps:
-    """Where results go, and what is needed to know whose they are."""
+    """The store of results, and the toolchain that they belong to."""
 
     store: Results
     place: Place
@@ -268,7 +270,7 @@ class _Keeps:
     root: Path
 
     def entry(self, row: Row, worker: str) -> StoreEntry:
-        """The entry of a row, written here.
+        """Write a row's object here and return its entry.
 
         Raises:
             FarmError: its object is not there, or has other bytes.

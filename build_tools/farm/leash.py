@@ -18,7 +18,7 @@ SOURCE: Final = Path(__file__).resolve().with_name("leash.c")
 
 
 def leash(pins: Pins) -> Path:
-    """The program, made when the cache does not have it.
+    """Build the program, unless the cache has it.
 
     Raises:
         ToolchainError: it does not compile, with the compiler's words.

@@ -1,4 +1,6 @@
-"""What a worker does with a unit of work: it compiles in a folder of its own what it was told by digest, with its own tools.
+"""Perform a unit of work on a worker.
+
+It compiles in a folder of its own the inputs that it was given by digest, with its own tools.
 
 Nothing of who leads the build is taken for granted. Each file is compared with its SHA-256; tools and the code that calls them
 must be the same here; and the key of each job is found anew, from the files as they lie here. Files that no job names are not
@@ -71,8 +73,10 @@ class Recording(Store):
 
 @dataclass(slots=True)
 class Bench:
-    """Where a worker works. ``name``: how messages call it; ``root``: its own checkout; ``place``: where inputs are and objects
-    go; ``folder``: for all that it writes, and removed with it.
+    """A worker's workplace.
+
+    ``name``: how messages call it; ``root``: its own checkout; ``place``: where inputs are and objects go; ``folder``: for all
+    that it writes, and removed with it.
     """
 
     name: str
@@ -105,7 +109,7 @@ class Bench:
         return Answer(self.name, tuple(self._sent(row, store) for row in store.rows), failures)
 
     def _toolchain(self, unit: Unit) -> Toolchain:
-        """This machine's tools, when they are those of who leads the build.
+        """Find this machine's tools, and compare them with the leader's.
 
         Raises:
             ToolsDifferError: they are others, or not there.
@@ -131,7 +135,9 @@ class Bench:
         return toolchain
 
     def _unpacked(self, unit: Unit) -> Path:
-        """A folder in which the inputs of the unit lie as in the repository, and nothing else but the pins.
+        """Unpack the inputs of a unit as in the repository.
+
+        The folder has nothing else but the pins.
 
         Raises:
             InputMissingError: the place lacks one, or has other bytes under its digest.
@@ -199,7 +205,10 @@ class Bench:
         store.rows.clear()
 
     def _sent(self, row: Row, store: Store) -> Row:
-        """The row, once its object lies in the place; with the object itself where that has other bytes under its name."""
+        """Store a row's object in the place, and return the row.
+
+        The row has the object itself where the place has other bytes under its name.
+        """
         data = store.object_path(row.sha256).read_bytes()
         name = object_name(row.sha256)
         if self.place.create(name, data) or checked(self.place, name) is not None:

@@ -1,4 +1,7 @@
-"""What travels between who leads a build and a worker: plain data, no path of any machine in it."""
+"""Messages between a build's leader and its workers.
+
+Plain data, no path of any machine in it.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +75,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What became of a unit on the worker that calls itself ``worker``."""
+    """The result of a unit, from the worker named ``worker``."""
 
     worker: str
     rows: tuple[Row, ...] = ()
@@ -81,7 +84,10 @@ class Answer:
 
 
 def unit_of(batch: Batch, toolchain: Toolchain, store: Results, root: Path, least: int = 0) -> Unit:
-    """The unit of a batch, whose files lie below ``root``. ``least``: MiB that every one may take."""
+    """Build the unit of a batch.
+
+    Its files lie below ``root``. ``least``: MiB that every one may take.
+    """
     jobs = tuple(job for job, _ in batch)
     return Unit(
         jobs,
@@ -103,7 +109,7 @@ def inputs_of(jobs: Sequence[CompileJob], root: Path) -> tuple[tuple[str, str], 
 
 
 def tools_of(job: CompileJob, toolchain: Toolchain) -> str:
-    """The identity of the tools that compile ``job``, in one hash."""
+    """Hash the identity of the tools that compile ``job``."""
     return hashlib.sha256(toolchain.identity_of(compiler_of(job)).encode()).hexdigest()
 
 

@@ -30,7 +30,10 @@ _bench: list[Bench] = []
 
 
 def perform(unit: Unit) -> Answer:
-    """What the scheduler has this process do: the one function that travels, by its name."""
+    """Perform a unit of work that the scheduler sends.
+
+    It is the one function that travels, by its name.
+    """
     from distributed import Reschedule
 
     wanted = _wanted()
@@ -42,7 +45,10 @@ def perform(unit: Unit) -> Answer:
 
 
 def _wanted() -> Callable[[], bool]:
-    """Does anybody wait for the task of this thread? Not once it was cancelled, or who sent it is gone."""
+    """Make a test for whether anybody waits for this thread's task.
+
+    Nobody does once it was cancelled, or its sender is gone.
+    """
     from distributed import get_worker
 
     worker: Any = get_worker()
@@ -122,7 +128,7 @@ async def _end(worker: Any) -> None:
 
 
 def unreachable(url: str, error: BaseException) -> FarmUnreachableError:
-    """The error of a side that reaches no scheduler at ``url``."""
+    """Build the error for an unreachable scheduler at ``url``."""
     words = f"{error} {error.__cause__ or ''} {error.__context__ or ''}"
     foreign = any(word in words for word in ("CERTIFICATE_VERIFY_FAILED", "certificate", "SSL", "TLS"))
     found = (

@@ -1,4 +1,4 @@
-"""How many cores there are for this process, and work for as many threads or children at once."""
+"""Count this process's cores, and run as many threads or children."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from typing import Any
 
 
 def cores() -> int:
-    """Those that this process may use, where the system says; else all."""
+    """Count the cores that this process may use.
+
+    All cores where the system does not say.
+    """
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def threads() -> ThreadPoolExecutor:
-    """A thread for each core."""
+    """Make a pool with a thread for each core."""
     return ThreadPoolExecutor(cores())
 
 
 @contextmanager
 def side_by_side() -> Iterator[tuple[Callable[..., Future[Any]], Executor]]:
-    """What begins a task, and threads that all tasks may share for their parts. What ends the caller ends them: no task and no
-    part begins any more.
+    """Yield a function that starts tasks, and threads for their parts.
+
+    An error of the caller stops them: no task and no part begins any more.
     """
     with threads() as parts, threads() as tasks:
         try:

@@ -1,4 +1,7 @@
-"""How far long work is: a bar on a terminal, otherwise one plain line for each thing that took time."""
+"""Show the progress of long work.
+
+A bar on a terminal, otherwise one plain line for each thing that took time.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ class _Lines:
 
 @contextmanager
 def show(total: int, stream: TextIO = sys.stderr) -> Iterator[Progress]:
-    """A progress display for ``total`` things, for as long as the context lasts."""
+    """Show progress for ``total`` things while the context lasts."""
     if total == 0 or not stream.isatty():
         yield _Lines(total, stream)
         return

@@ -1,4 +1,7 @@
-"""What makes two builds the same bytes, and no file half-written: one time for everything, one way to write."""
+"""Make two builds the same bytes, and no file half-written.
+
+One time for everything, one way to write.
+"""
 
 from __future__ import annotations
 

@@ -55,9 +55,10 @@ _before: list[str] = []  # the words before every command: of one program, which
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a child ended. ``exit_code``: negative for a signal, 124 for the timeout, 125 when its guard ended it, 127 when it
-    could not be started, 130 when it was not started because of :func:`kill_all`. ``output``: the last bytes of stdout and stderr
-    together, as text.
+    """The end of a child process.
+
+    ``exit_code``: negative for a signal, 124 for the timeout, 125 when its guard ended it, 127 when it could not be started, 130
+    when it was not started because of :func:`kill_all`. ``output``: the last bytes of stdout and stderr together, as text.
     """
 
     argv: tuple[str, ...]
@@ -89,7 +90,10 @@ class Outcome:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of a child: the few inherited names, the fixed ones, then ``extra``."""
+    """Build the environment of a child.
+
+    The few inherited names, the fixed ones, then ``extra``.
+    """
     inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     # What Python compiles is kept where this process was told to keep it, away from the sources, or nowhere.
     place = sys.pycache_prefix
@@ -132,7 +136,10 @@ class Conversation:
     answered: int = 0
 
     def ask(self, message: bytes) -> str | None:
-        """The line that answers; None when the child has ended, or was ended: :meth:`last_words` then says more."""
+        """Send a message and return the line that answers.
+
+        None when the child has ended, or was ended: :meth:`last_words` then says more.
+        """
         if self._process is None or self._process.stdin is None or self._process.stdout is None:
             return None
         try:
@@ -155,7 +162,10 @@ class Conversation:
         return os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
     def last_words(self) -> str:
-        """The end of what the child wrote to standard error, or why it was not started."""
+        """Return the end of the child's standard error.
+
+        Or the reason why it was not started.
+        """
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - TAIL_BYTES))
         return (self._log.read().decode("utf-8", "replace").strip() or self._trouble).strip()
@@ -165,7 +175,10 @@ class Conversation:
 def converse(
     argv: Sequence[str | Path], *, cwd: Path | None = None, env: Mapping[str, str] | None = None
 ) -> Iterator[Conversation]:
-    """A child to talk to, for as long as the context lasts. It ends with the context, whatever it is doing."""
+    """Start a child to talk to while the context lasts.
+
+    It ends with the context, whatever it is doing.
+    """
     words = tuple(str(word) for word in argv)
     with tempfile.TemporaryFile() as log:
         try:
@@ -189,8 +202,10 @@ def converse(
 
 @dataclass(slots=True)
 class Watch:
-    """Of all children that ended and of those that they waited for: ``peak``, bytes of memory of the largest process, ``cpu``,
-    seconds that a core was busy. No child is smaller than what began it: the system counts a process's memory from its fork.
+    """Resources of all children that ended, and of their children.
+
+    ``peak``: bytes of memory of the largest process; ``cpu``: seconds that a core was busy. No child is smaller than its parent
+    at the fork: the system counts a process's memory from there.
     """
 
     peak: int = 0
@@ -286,8 +301,10 @@ def _wait(process: subprocess.Popen[bytes], timeout: float | None) -> int:
 def _ended(
     process: subprocess.Popen[bytes], timeout: float | None, look: Callable[[int], bool] | None
 ) -> int | None:
-    """Waits for its end and takes it away, with what it used, which ``Popen.wait`` does not tell; when time is up, or its guard
-    wants it ended, what :class:`Outcome` calls that.
+    """Wait for a process and collect its resources.
+
+    ``Popen.wait`` does not report these. When time is up, or its guard wants it ended, the result is :class:`Outcome`'s code for
+    that.
     """
     if process.returncode is not None:
         return None
@@ -314,7 +331,10 @@ def _ended(
 
 @contextmanager
 def _told_of(pid: int) -> Iterator[Callable[[float], object]]:
-    """What waits so many seconds, or less when the process ends: at once where it has a descriptor (Linux)."""
+    """Yield a function that waits for the process or a time.
+
+    It returns at once when the process ends where it has a descriptor (Linux).
+    """
     try:
         place = os.pidfd_open(pid)
     except (AttributeError, OSError):

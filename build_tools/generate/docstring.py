@@ -1,4 +1,4 @@
-"""The docstring of a Python function, from its operator: shapes, types, options, errors, source."""
+"""Docstrings of generated functions: shapes, types, options, errors, source."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ TITLES: Final = {
     "fp8": "the target's own e4m3",
 }  # fmt: skip
 _FIT: Final = (
-    "ArgumentError: types, shapes, strides or device do not fit. NoKernelError: no kernel takes the call."
+    "ArgumentError: types, shapes, strides or device do not fit.",
+    "NoKernelError: no kernel takes the call.",
 )
 
 
@@ -42,7 +43,7 @@ def shape_text(spec: TensorSpec) -> str:
 
 
 def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
-    """What a tensor must be, in words."""
+    """Describe a tensor: shape, types, strides, and its note."""
     words = [f"{shape_text(spec)} {types_text(operator, spec)}"]
     if spec.role != "in":
         words.append("read and written" if spec.role == "inout" else "written")
@@ -78,7 +79,10 @@ def _strided(spec: TensorSpec) -> str:
 
 
 def served(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The covered values of an option, with the element types that another operator has where it is one of a result."""
+    """Return the covered values of an option.
+
+    Where it is a result's element type, those of other operators are included.
+    """
     if not any(isinstance(value, ArgumentType) for value in values):
         return values
     kinds = [*operator.served_by, *(result_types(operator) if operator.served_by else ())]
@@ -86,12 +90,12 @@ def served(operator: Operator, values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def result_types(operator: Operator) -> tuple[str, ...]:
-    """The element types that the operator's own result may have."""
+    """List the element types of the operator's own result."""
     return tuple(operator.types[next(iter(operator.types))])
 
 
 def given(operator: Operator, parameter: str) -> list[str]:
-    """Of a parameter by which a caller gives the memory of a result: what that must be."""
+    """Describe the memory for a result that a caller gives by ``parameter``."""
     said: list[str] = []
     for returned in (name for name, option in operator.into.items() if option == parameter):
         spec = parse_tensor(returned, operator.returns[returned], operator.types, returned=True)
@@ -104,9 +108,9 @@ def given(operator: Operator, parameter: str) -> list[str]:
 
 
 def covered_text(values: tuple[Any, ...]) -> str:
-    """``only 0 is covered``."""
+    """``only 0 is supported``."""
     said = " and ".join(literal(value) for value in values)
-    return f"only {said} {'is' if len(values) == 1 else 'are'} covered"
+    return f"only {said} {'is' if len(values) == 1 else 'are'} supported"
 
 
 def _scalar(operator: Operator, parameter: Parameter) -> str:
@@ -114,7 +118,7 @@ def _scalar(operator: Operator, parameter: Parameter) -> str:
     if parameter.name in operator.covered:
         words.append(covered_text(served(operator, operator.covered[parameter.name])))
     if parameter.name in operator.ignored:
-        words.append("any value; it changes nothing")
+        words.append("accepted and ignored")
     words += given(operator, parameter.name)
     for returned, option in operator.type_of.items():
         if option == parameter.name:
@@ -128,11 +132,26 @@ def _one(kind: str) -> str:
     return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
+def split_summary(text: str) -> tuple[str, str]:
+    """Split a summary into its first sentence and the rest.
+
+    Args:
+        text: the summary.
+
+    Returns:
+        The first sentence with its full stop, and the rest, "" where there is none.
+    """
+    title, stop, details = text.partition(". ")
+    return title + stop.rstrip(), details
+
+
 def docstring(operator: Operator) -> list[str]:
-    """The lines, indented by four, quotes included."""
+    """Write the lines of a function's docstring, indented by four, with quotes."""
     specs = tensors(operator)
     quoted = [line.replace("`", "``") for line in (operator.summary, operator.source)]
-    lines = wrapped('"""' + quoted[0], 4, 130)
+    title, details = split_summary(quoted[0])
+    lines = wrapped('"""' + title, 4, 130)
+    lines += ["", *wrapped(details, 4, 130)] if details else []
     lines += ["", "    Args:"]
     for parameter in operator.python.parameters:
         spec = None if parameter.name in operator.into.values() else specs.get(parameter.name)
@@ -148,14 +167,15 @@ def docstring(operator: Operator) -> list[str]:
     refused = ["an option that is not covered"] if operator.covered else []
     if not operator.detached:
         refused.append("a tensor that requires grad")
-    unsupported = f"UnsupportedError: {', or '.join(refused)}. " if refused else ""
-    lines += wrapped(f"{unsupported}{_FIT}", 8, 130, 4)
+    errors = [f"UnsupportedError: {', or '.join(refused)}."] if refused else []
+    for error in (*errors, *_FIT):
+        lines += wrapped(error, 8, 130, 4)
     lines += ["", *wrapped(f"Source: {quoted[1]}", 4, 130), '    """']
     return lines
 
 
 def describe_return(operator: Operator, spec: TensorSpec, note: str) -> str:
-    """A new tensor, in words."""
+    """Describe a returned tensor."""
     given = operator.into.get(spec.name)
     made = f"{given}, or new and contiguous" if given else "New, contiguous"
     text = f"{made}: {shape_text(spec)} {types_text(operator, spec)}"

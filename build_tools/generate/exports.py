@@ -1,4 +1,7 @@
-"""Where each public function lives: ``aiter_prebuilt/ops/__init__.py``, for lazy attributes and for type checkers."""
+"""Write ``aiter_prebuilt/ops/__init__.py``: the module of each public function.
+
+Lazy attributes and type checkers read it.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,19 @@ if TYPE_CHECKING:'''
 
 
 def home(operator: Operator) -> str:
-    """The module of the operator's function, below ``aiter_prebuilt.ops``."""
+    """Return the module of the operator's function, below ``aiter_prebuilt.ops``."""
     return f"generated.{operator.family}" if operator.function is None else operator.function
 
 
 def _natural(name: str) -> list[tuple[bool, int, str]]:
-    """The import sorter's order: digits count as numbers."""
+    """Make the import sorter's key: digits count as numbers."""
     return [
         (part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)
     ]
 
 
 def exports(operators: Iterable[Operator]) -> str:
-    """The file."""
+    """Write the file."""
     homes: dict[str, list[str]] = {}
     for operator in sorted(operators, key=lambda each: _natural(each.name)):
         homes.setdefault(home(operator), []).append(operator.name)

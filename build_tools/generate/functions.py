@@ -21,7 +21,10 @@ _ENUM = ("", "if TYPE_CHECKING:", "    from enum import Enum", "", "    import t
 
 
 def functions(family: Family) -> str | None:
-    """The module of a family, or None when all of it is written by hand."""
+    """Write the module of a family.
+
+    None when all of it is written by hand.
+    """
     mine = [operator for operator in family.operators if operator.function is None]
     if not mine:
         return None
@@ -89,7 +92,7 @@ def _for_types(bodies: Sequence[str]) -> tuple[str, ...]:
 
 
 def _common(bodies: Sequence[str]) -> list[str]:
-    """The import of what the bodies use of ``ops/_common.py``."""
+    """Write the import of the used names of ``ops/_common.py``."""
     used = [
         name
         for name in (
@@ -144,7 +147,7 @@ def blaming(operator: Operator, lines: Sequence[str]) -> list[str]:
 
 
 def _returned(operator: Operator, held: Sequence[str], result: str) -> list[str]:
-    """The launch with new tensors, and where the caller gave one: with that."""
+    """Write the launch with new tensors, or with the caller's."""
     new = fitted(
         f"made: {result} = _new_{operator.name}(", [*arguments_of(operator), f"_{operator.name}"], ")", 4
     )
@@ -178,7 +181,7 @@ def elsewhere(operator: Operator, deeper: int = 0) -> list[str]:
 
 
 def _theirs(operator: Operator) -> list[str]:
-    """What an operator of ``served_by`` is given: tensors by their names."""
+    """Build the arguments of an operator of ``served_by``: tensors by name."""
     given = (*operator.arguments, *operator.into.values())
     return [f"{name}={name}" for name in operator.python.names if name in given]
 
@@ -188,7 +191,10 @@ def _tuple_of(operator: Operator) -> str:
 
 
 def refusing(operator: Operator) -> list[str]:
-    """The refusals of a function that is written by hand, as a function that it calls; nothing when all values are served."""
+    """Write the refusals of a hand-written function.
+
+    They are a function that it calls; empty when all values are served.
+    """
     parameters = refused(operator)
     if not parameters:
         return []
@@ -202,8 +208,10 @@ def refusing(operator: Operator) -> list[str]:
 
 
 def refused(operator: Operator) -> list[Parameter]:
-    """The options of which not all values are served; enum attributes are refused by the native call, which stands at once behind
-    a generated function. One that is written by hand reads them before.
+    """Return the options of which some values are refused.
+
+    Enum attributes are refused by the native call, which stands at once behind a generated function. One that is written by hand
+    reads them before.
     """
     return [
         parameter
@@ -232,7 +240,10 @@ def unread(operator: Operator) -> list[str]:
 
 
 def refusals(operator: Operator, deeper: int = 0) -> list[str]:
-    """A check for every tensor that may not be shuffled, and for every option of which not all values are served."""
+    """Write the checks of shuffled tensors and of options.
+
+    There is one for every tensor that may not be shuffled, and for every option of which not all values are served.
+    """
     lines: list[str] = []
     margin = " " * deeper
     for name in operator.plain:
@@ -263,7 +274,10 @@ def refusals(operator: Operator, deeper: int = 0) -> list[str]:
 
 
 def _same(operator: Operator, parameter: Parameter) -> tuple[str, str]:
-    """That other options of the result's element type say the same, or nothing: as code, and in words."""
+    """Build the condition that other result options agree, and its words.
+
+    Both are empty where there are no other options.
+    """
     others = [each.name for each in refused(operator) if _of_result(operator, each) and each != parameter]
     code = "".join(f" and {other} in (None, {parameter.name})" for other in others)
     return code, f", with {' and '.join(others)} the same or None" if others else ""
@@ -276,7 +290,7 @@ def _of_result(operator: Operator, parameter: Parameter) -> bool:
 
 
 def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:
-    """What is true of a value of ``parameter`` that is none of ``values``, as code."""
+    """Build the condition that refuses values outside ``values``."""
     name = parameter.name
     if values == GIVEN:
         return f"{name} is None"

@@ -71,7 +71,7 @@ _VISIT: Final = """
 
 
 def render() -> str:
-    """The text of the header."""
+    """Return the text of the header."""
     parts = [
         _PREAMBLE,
         _numbers(),

@@ -1,4 +1,6 @@
-"""What makes the tensors that a generated function returns, and launches with them: ``ops/_common.py``, ``new_results``.
+"""Write the code that allocates a generated function's results.
+
+It launches with them, too: ``ops/_common.py``, ``new_results``.
 
 The runtime remembers for which calls it made and launched what.
 """
@@ -17,7 +19,7 @@ from build_tools.manifest.model import Operator
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Maker:
-    """What makes results: the names that it is given, and the results' expressions.
+    """The names and expressions from which results are allocated.
 
     ``unless``: the parameter by which the caller may give the result.
     """
@@ -28,7 +30,9 @@ class Maker:
 
 
 def maker_of(operator: Operator) -> Maker:
-    """The maker of all results: they are new, or there is one and the caller may give it.
+    """Return the maker of all results.
+
+    They are new, or there is one and the caller may give it.
 
     Raises:
         ManifestError: some are new, and some may be given.
@@ -48,14 +52,17 @@ def maker_of(operator: Operator) -> Maker:
 
 
 def arguments_of(operator: Operator) -> list[str]:
-    """What ``_new_NAME`` is given before the operator: a native call without its results, and options that decide about those."""
+    """List the arguments of ``_new_NAME`` before the operator.
+
+    A native call without its results, and options that decide about those.
+    """
     options = [name for name in maker_of(operator).given if name not in operator.arguments]
     others = [name for name in operator.attributes if name not in options]
     return [*operator.arguments, *options, *others]
 
 
 def lines_of(operator: Operator) -> list[str]:
-    """The lines that define ``_new_NAME``."""
+    """Return the lines that define ``_new_NAME``."""
     if not operator.returns:
         return []
     maker = maker_of(operator)
@@ -94,7 +101,7 @@ def _body(maker: Maker) -> list[str]:
 def _allocation(
     operator: Operator, specs: dict[str, TensorSpec], returned: TensorSpec
 ) -> tuple[str, list[str]]:
-    """The function that makes a result, and what it is given."""
+    """Write the call that allocates a result, and its inputs."""
     given = [specs[name] for name in operator.arguments if not specs[name].optional]
     option = operator.type_of.get(returned.name)
     for spec in given:

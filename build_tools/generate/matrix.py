@@ -1,4 +1,4 @@
-"""What a CI service runs, generated from the manifests: ``ci/matrix.json`` and ``ci/github-workflow.yml``.
+"""Generate ``ci/matrix.json`` and ``ci/github-workflow.yml`` from the manifests.
 
 One row per bundle (target and profile). Compiles are sharded by recorded seconds: each shard fills a store, and since results
 are addressed by content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files
@@ -68,14 +68,17 @@ def shards(bundles: list[Row]) -> list[dict[str, Any]]:
 
 
 def render_matrix(bundles: list[Row]) -> str:
-    """The text of ``ci/matrix.json``."""
+    """Return the text of ``ci/matrix.json``."""
     return (
         json.dumps({"version": JSON_VERSION, "bundles": bundles, "shards": shards(bundles)}, indent=1) + "\n"
     )
 
 
 def render_workflow(bundles: list[Row], template: str) -> str:
-    """The text of ``ci/github-workflow.yml``: the template with one ``include`` row per shard."""
+    """Return the text of ``ci/github-workflow.yml``.
+
+    The template with one ``include`` row per shard.
+    """
     out = []
     for line in template.splitlines():
         if line.strip() != _PLACE:
@@ -89,7 +92,7 @@ def render_workflow(bundles: list[Row], template: str) -> str:
 
 
 def files(root: Path) -> dict[Path, str]:
-    """The generated files (path below ``root``) and what they must hold."""
+    """Return the generated files (path below ``root``) and what they must hold."""
     bundles = rows(root)
     template = (root / TEMPLATE).read_text(encoding="utf-8")
     return {MATRIX: render_matrix(bundles), WORKFLOW: render_workflow(bundles, template)}

@@ -61,7 +61,10 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
 
 
 def stale(manifest: Manifest, root: Path) -> list[Path]:
-    """Generated files that are missing, differ, or that nothing generates any more."""
+    """List the generated files that are stale.
+
+    They are missing, differ, or nothing generates them any more.
+    """
     made = outputs(manifest, root)
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [

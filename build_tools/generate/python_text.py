@@ -56,7 +56,7 @@ class _Substitute(ast.NodeTransformer):
 
 
 def substituted(expression: str, names: Mapping[str, str]) -> str:
-    """A dim's expression over symbols as Python over what the symbols stand for.
+    """Write a dim's expression over symbols as Python.
 
     Raises:
         KeyError: a symbol that ``names`` does not have.

@@ -49,13 +49,19 @@ def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[P
 
 
 def _definition(path: Path, model: Operator, name: str) -> str:
-    """The model's tables with the new name; who is like it stays like it."""
+    """Rename the model's tables.
+
+    Operators that are like it stay like it.
+    """
     text = _block(path.read_text(), f"operators.{model.name}")
     return re.sub(rf"^(\[+)operators\.{model.name}\b", rf"\g<1>operators.{name}", text, flags=re.MULTILINE)
 
 
 def _block(text: str, table: str) -> str:
-    """The lines of ``[table]`` and of its subtables, without comments that belong to the next one."""
+    """Extract the lines of ``[table]`` and its subtables.
+
+    Comments that belong to the next table are left out.
+    """
     lines: list[str] = []
     inside = False
     for line in text.splitlines():
@@ -70,7 +76,7 @@ def _block(text: str, table: str) -> str:
 
 
 def _reference(path: Path, model: Operator, name: str) -> str:
-    """The model's function under the new name."""
+    """Return the model's function under the new name."""
     source = path.read_text()
     for node in ast.parse(source).body:
         if isinstance(node, ast.FunctionDef) and node.name == model.name:

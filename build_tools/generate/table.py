@@ -20,7 +20,10 @@ the operator knows `ArgumentKindError`.
 
 
 def table(operators: Iterable[Operator], targets: Iterable[str]) -> str:
-    """The page: an overview, then one section an operator."""
+    """Return the page.
+
+    An overview, then one section an operator.
+    """
     mine, columns = sorted(operators, key=lambda each: (each.family, each.name)), list(targets)
     lines = [
         _HEAD,
@@ -63,7 +66,7 @@ def _section(operator: Operator) -> list[str]:
             words.append(covered_text(served(operator, operator.covered[parameter.name])))
         words += given(operator, parameter.name)
         if parameter.name in operator.ignored:
-            words.append("any value; it changes nothing")
+            words.append("accepted and ignored")
         said = "; ".join(word for word in words if word)
         if said:
             lines.append(f"- `{parameter.name}`: {said}")

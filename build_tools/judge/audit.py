@@ -41,7 +41,10 @@ _FILLED_IN: Final = frozenset({
 def judge(
     result: CompileResult, facts: CodeObjectFacts, forbidden_symbols: Sequence[str] = ()
 ) -> AuditReport:
-    """The judgement of what a job's compile gave. ``forbidden_symbols``: texts that may stand nowhere in the file."""
+    """Judge a job's code object.
+
+    ``forbidden_symbols``: texts that may stand nowhere in the file.
+    """
     job = result.job
     problems = list(_general(facts))
     notes: list[str] = []
@@ -111,7 +114,10 @@ def _arguments(job: CompileJob, kernel: KernelFacts, facts: CodeObjectFacts) -> 
 
 
 def _fields(arg: ArgFacts, passed: Sequence[KernelArg]) -> tuple[ArgFacts, ...]:
-    """The fields of a struct that is taken by value, where the job passes them; else the argument itself."""
+    """Return the fields of a struct that is taken by value.
+
+    Where the job does not pass them, it is the argument itself.
+    """
     if arg.kind != "by_value" or _is_padding(arg):
         return (arg,)
     fields = fields_of((arg.offset, arg.size), [(each.offset, each.size) for each in passed])
@@ -123,7 +129,10 @@ def _is_padding(arg: ArgFacts) -> bool:
 
 
 def _whole(arg: KernelArg, found: ArgFacts | None, others: Mapping[int, ArgFacts]) -> ArgFacts | None:
-    """The kernel's argument; some of AITER's objects list a pointer as its lower half, and padding where its upper one lies."""
+    """Return the kernel's argument.
+
+    Some of AITER's objects list a pointer as its lower half, and padding where its upper one lies.
+    """
     if found is None or arg.kind != "ptr" or (found.kind, found.size) != ("by_value", 4):
         return found
     upper = others.get(found.offset + 4)
@@ -167,7 +176,10 @@ def _notes(kernel: KernelFacts) -> Iterable[str]:
 
 
 def _access(job: CompileJob, kernel: KernelFacts) -> Iterable[str]:
-    """A tensor that is written and that the metadata have as read only: nothing goes by it, and AITER ships such objects."""
+    """Note written tensors that the metadata call read only.
+
+    Nothing depends on it, and AITER ships such objects.
+    """
     read = {arg.offset for arg in kernel.args if arg.access == "read_only"}
     for arg in job.args:
         if arg.role in ("out", "inout") and arg.offset in read:
@@ -207,7 +219,7 @@ def _file(subject: str, path: Path) -> AuditReport:
 
 
 def judge_bytes(subject: str, data: bytes) -> AuditReport:
-    """The judgement of one code object without a job."""
+    """Judge one code object without a job."""
     try:
         facts = codeobject.read(data)
     except CodeObjectError as error:

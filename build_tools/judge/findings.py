@@ -1,4 +1,6 @@
-"""What the embedded device found in code objects of others: ``hsa/findings.toml``.
+"""Findings of the embedded device in code objects of others.
+
+They are in ``hsa/findings.toml``.
 
 A finding is about one place, or has ``objects``: the places of one pattern in many files, as they are or in a table.
 
@@ -66,7 +68,7 @@ class Finding:
 
     @property
     def word(self) -> str:
-        """As the embedded device is told to pass over it (``AITER_PREBUILT_EMULATOR_KNOWN``)."""
+        """The finding as ``AITER_PREBUILT_EMULATOR_KNOWN`` names it."""
         return f"{self.check}:{self.place}:{self.kernel}"
 
 
@@ -99,7 +101,7 @@ def read(root: Path) -> tuple[Finding, ...]:
 
 
 def _each(written: Mapping[str, Any], folder: Path, problems: list[str]) -> Iterator[Mapping[str, Any]]:
-    """A finding as it is, or, where it has ``objects``, once for each place of each of them."""
+    """Yield a finding, once for each place of its ``objects``."""
     if "objects" not in written:
         yield written
         return
@@ -128,7 +130,10 @@ def _each(written: Mapping[str, Any], folder: Path, problems: list[str]) -> Iter
 
 
 def _listed(path: Path, check: str) -> list[dict[str, str]]:
-    """The rows of a table that have something under ``check``; none where there is no such table or column."""
+    """Return the rows of a table that have something under ``check``.
+
+    None where there is no such table or column.
+    """
     try:
         rows = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     except (OSError, ValueError):
@@ -164,12 +169,18 @@ def _problems(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def served(findings: Iterable[Finding], code_objects: Collection[str]) -> tuple[Finding, ...]:
-    """Those that are passed over in these code objects (SHA-256 of each)."""
+    """Select the findings that are passed over in these code objects.
+
+    ``code_objects``: SHA-256 of each.
+    """
     return tuple(finding for finding in findings if finding.served and finding.sha256 in code_objects)
 
 
 def checks(findings: Iterable[Finding], code_objects: Collection[str]) -> str:
-    """What the embedded device looks at while it executes these code objects, and what it passes over, as a receipt says it."""
+    """Describe the checks of an execution, as a receipt has them.
+
+    They are those of the embedded device, with the findings that it passes over in these code objects.
+    """
     passed = sorted(
         {f"{finding.check} at {finding.kernel}+{finding.place}" for finding in served(findings, code_objects)}
     )
@@ -177,7 +188,9 @@ def checks(findings: Iterable[Finding], code_objects: Collection[str]) -> str:
 
 
 def words(findings: Iterable[Finding], kernels: Iterable[tuple[str, str]]) -> tuple[str, ...]:
-    """What to pass over where these kernels (symbol, SHA-256 of its code object) are launched.
+    """List the findings to pass over when these kernels are launched.
+
+    ``kernels``: symbol, SHA-256 of its code object.
 
     The device knows a place by the kernel's name: another file with a kernel of that name would be spared, too.
 

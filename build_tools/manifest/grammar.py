@@ -65,7 +65,10 @@ class AttributeSpec:
 
 
 def is_symbol(text: str) -> bool:
-    """A name that binds (``_`` is the stride that nobody looks at)."""
+    """Tell whether a text is a name that binds.
+
+    ``_`` is the stride that nobody looks at.
+    """
     return text != "_" and _SYMBOL.match(text) is not None
 
 

@@ -23,7 +23,10 @@ TUNED: Final = "tuned"
 
 
 def _known_target(name: str, info: ValidationInfo) -> str:
-    """The parser gives the names of the target table as context; without it any name will do."""
+    """Check a target's name against the target table.
+
+    The parser gives its names as context. Without it any name will do.
+    """
     known = (info.context or {}).get("targets")
     if known is not None and name not in known:
         raise ValueError(f"{name!r} is not a known target{suggestion(name, known)}")
@@ -67,7 +70,7 @@ class Rows(Record):
 
 
 def _table(value: object) -> object:
-    """The name of a table alone is a table with nothing else said."""
+    """Read a table's name as a table without other keys."""
     return {"table": value} if isinstance(value, str) else value
 
 
@@ -75,7 +78,10 @@ VariantsFrom = Annotated[Rows, BeforeValidator(_table, json_schema_input_type=st
 
 
 class Measured(Record):
-    """How the rows of a table that its upstream measured name the variants of a kernel."""
+    """The mapping of measured rows to the variants of a kernel.
+
+    The table is one that its upstream measured.
+    """
 
     name: Annotated[dict[str, str], Field(min_length=1)] = Field(
         description="column -> what a variant is called there; words in braces are its constants"
@@ -115,7 +121,10 @@ class TunedFrom(Record):
 
 
 class Assume(Record):
-    """What the compiler may take for granted in variants in which ``when_constant`` is true (always, if left out)."""
+    """Facts that the compiler may assume about a variant.
+
+    They hold where ``when_constant`` is true (always, if left out).
+    """
 
     when_constant: Name | None = None
     divisible: list[Name] = Field(
@@ -192,7 +201,7 @@ class Kernel(Record):
 
 
 class More(Record):
-    """What is appended to lists that are shared."""
+    """Additions to lists that are shared."""
 
     when: list[str] = []
     args: list[str] = []

@@ -1,4 +1,6 @@
-"""What an operator, its parameters and its family may be called: each is a name in generated Python, beside names that are there.
+"""Check the names of operators, parameters and families.
+
+Each is a name in generated Python, beside names that are there.
 
 The package is read as text, never imported: a module or helper that is added to it is taken from then on.
 """
@@ -84,7 +86,10 @@ def _modules(folder: Path) -> frozenset[str]:
 
 @cache
 def _bound(file: str) -> frozenset[str]:
-    """What a file of the package defines or imports at its top, under ``if TYPE_CHECKING`` too, but for what is generated."""
+    """List the names that a file of the package defines or imports.
+
+    At its top, under ``if TYPE_CHECKING`` too; generated names are left out.
+    """
     names: set[str] = set()
     todo: list[ast.stmt] = ast.parse((_PACKAGE / file).read_text(encoding="utf-8")).body[:]
     while todo:

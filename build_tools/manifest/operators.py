@@ -51,7 +51,10 @@ GIVEN: Final = (Given(),)
 
 
 def family_of(name: str, families: Mapping[str, FamilyText], problems: Problems) -> Family:
-    """The operators of the file of ``name``; what is wrong goes to ``problems``."""
+    """Build the operators of the file of ``name``.
+
+    Problems go to ``problems``.
+    """
     text = families[name]
     operators = []
     for operator, part in text.operators.items():
@@ -77,8 +80,10 @@ def family_of(name: str, families: Mapping[str, FamilyText], problems: Problems)
 def _complete(
     part: OperatorPart, others: Mapping[str, OperatorPart], problems: Problems
 ) -> OperatorText | None:
-    """The keys of the operator that it is like, under its own; not its measured rows, which are about one function. One step:
-    likeness to a likeness is hard to read.
+    """Merge the keys of an operator with those it is like.
+
+    Its own come first; its measured rows, which are about one function, are not inherited. One step: likeness to a likeness is
+    hard to read.
     """
     keys = part.model_dump(exclude_unset=True, exclude={"like"})
     if part.like is not None:
@@ -149,7 +154,7 @@ def _operator(
 
 
 def _check_dense(text: OperatorText, problems: Problems) -> None:
-    """Copies are taken of tensors of the call."""
+    """Check that copied tensors are tensors of the call."""
     tensors = [*text.arguments, *text.returns]
     for name in text.dense:
         if name not in tensors:
@@ -157,7 +162,10 @@ def _check_dense(text: OperatorText, problems: Problems) -> None:
 
 
 def _check_first_rows(text: OperatorText, problems: Problems) -> None:
-    """A result of which the first rows are written is a written argument, and an argument says how many rows."""
+    """Check results of which the first rows are written.
+
+    Such a result is a written argument, and an argument says how many rows.
+    """
     for result, counted in text.first_rows.items():
         for name in (result, counted):
             if name not in text.arguments:
@@ -306,7 +314,10 @@ def _check_generated(text: OperatorText, python: PythonSignature, problems: Prob
 def _attributes(
     text: OperatorText, python: PythonSignature, covered: Mapping[str, tuple[Any, ...]], problems: Problems
 ) -> dict[str, str]:
-    """The scalars of the native call: parameters of which more than one value is served."""
+    """Return the scalars of the native call.
+
+    Parameters of which more than one value is served.
+    """
     if text.function is not None:
         return dict(text.attributes or {})
     made: dict[str, str] = {}

@@ -46,7 +46,10 @@ def load(folder: Path) -> Manifest:
 
 
 def read(folder: Path, problems: Problems) -> Manifest | None:
-    """As :func:`load`, but problems are added to ``problems`` and None is returned when there is no usable result."""
+    """Read the manifests and collect their problems.
+
+    As :func:`load`, but problems are added to ``problems`` and None is returned when there is no usable result.
+    """
     targets = _table(folder, "targets.toml", Target, problems)
     context = {"targets": set(targets)} if targets is not None else {}
     profiles = _table(folder, "profiles.toml", Profile, problems, context)
@@ -77,7 +80,10 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
 
 
 def document(path: Path, problems: Problems) -> dict[str, Any] | None:
-    """The tables of a TOML file; None, and why in ``problems``, when it is missing or none."""
+    """Return the tables of a TOML file.
+
+    None, and why in ``problems``, when it is missing or none.
+    """
     try:
         text = read_regular(path, MOST).decode("utf-8")
         number, longest = max(enumerate(map(len, text.split("\n")), start=1), key=lambda line: line[1])

@@ -44,12 +44,12 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether the caller must give it."""
+        """Tell whether the caller must give the parameter."""
         return self.default is REQUIRED
 
     @property
     def text(self) -> str:
-        """As it stands in a Python function."""
+        """The parameter as Python writes it."""
         annotation = ANNOTATIONS["Enum" if self.enum else self.kind] + (" | None" if self.optional else "")
         return f"{self.name}: {annotation}" + ("" if self.required else f" = {literal(self.default)}")
 
@@ -62,17 +62,17 @@ class PythonSignature:
     returned: int
 
     def parameter(self, name: str) -> Parameter | None:
-        """The parameter called ``name``."""
+        """Return the parameter called ``name``."""
         return next((each for each in self.parameters if each.name == name), None)
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the parameters, in order."""
+        """The names of the parameters, in order."""
         return tuple(each.name for each in self.parameters)
 
 
 def literal(value: Any) -> str:
-    """A default as code, quoted as the formatter quotes."""
+    """Return a default as code, quoted as the formatter quotes."""
     if not isinstance(value, str):
         return repr(value)
     return repr(value) if '"' in value else '"' + value.replace("\\", "\\\\") + '"'

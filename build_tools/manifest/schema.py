@@ -8,7 +8,10 @@ from build_tools.manifest.model import Catalogue, FamilyText, Profile, Target
 
 
 def manifest_schema() -> str:
-    """The schema of every file in ``manifests/``, as JSON text: one definition per kind of file."""
+    """Return the schema of every file in ``manifests/``, as JSON text.
+
+    One definition per kind of file.
+    """
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "aiter-prebuilt manifests, edition 2",

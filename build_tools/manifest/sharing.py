@@ -1,4 +1,6 @@
-"""What kernels share is resolved: ``like``, ``use``, ``on`` and ``more`` become plain kernels, one for each target that differs.
+"""Resolve shared parts of kernels.
+
+``like``, ``use``, ``on`` and ``more`` become plain kernels, one for each target that differs.
 
 A kernel that lets its compiler assume something (``assume``) may only be launched where it holds: the conditions that say so
 are written here, so that no manifest says one fact twice.
@@ -27,7 +29,10 @@ _Keys = dict[str, Any]
 def kernels_of(
     operator: OperatorText, own: str, families: Mapping[str, FamilyText], problems: Problems
 ) -> tuple[Kernel, ...]:
-    """The kernels of ``operator``, of the family ``own``, in its order; what is wrong goes to ``problems``, at its place."""
+    """Return the kernels of ``operator``, of the family ``own``, in its order.
+
+    What is wrong goes to ``problems``, at its place.
+    """
     made: list[Kernel] = []
     seen: set[str] = set()
     for place, entry in enumerate(operator.kernels):
@@ -99,7 +104,7 @@ def _inherited(
 
 
 def _given(record: KernelPart, left_out: set[str]) -> _Keys:
-    """The keys that were written, records as tables."""
+    """Return the keys that were written, records as tables."""
     return record.model_dump(exclude_unset=True, exclude=left_out)
 
 
@@ -139,7 +144,7 @@ def _kernel(name: str, keys: _Keys, tensors: set[str], problems: Problems) -> Ke
 
 
 def _hand_down(keys: _Keys) -> None:
-    """What the kernel says of every launch goes to the steps that do not say it themselves."""
+    """Copy the kernel's launch keys to steps that lack them."""
     if keys.get("steps"):
         shared = {key: keys.pop(key) for key in _PER_LAUNCH if keys.get(key) is not None}
         keys["steps"] = [step if step.get("zero") else {**shared, **step} for step in keys["steps"]]
@@ -166,7 +171,10 @@ def _each(texts: Mapping[str, str], named: Mapping[str, str]) -> Iterable[tuple[
 
 
 def _implied(kernel: Kernel, tensors: set[str]) -> Iterable[str]:
-    """The conditions that make what its compiles assume true: addresses, then sizes."""
+    """Return the conditions that make what its compiles assume true.
+
+    Addresses, then sizes.
+    """
     assumptions = [
         each for each in (kernel.assume, *(step.assume for step in kernel.steps)) if each is not None
     ]
@@ -185,7 +193,10 @@ def _divisible(assumptions: Iterable[Assume]) -> list[str]:
 
 
 def _guarded(kernel: Kernel, constant: str | None, texts: list[str]) -> str:
-    """The conjunction, asked only where the constant is true; a constant that is always true needs no guard."""
+    """Guard a condition by a constant.
+
+    A constant that is always true needs no guard.
+    """
     together = " and ".join(texts)
     if constant is None or kernel.constants.get(constant) in (1, True):
         return together

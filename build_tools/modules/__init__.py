@@ -1,1 +1,4 @@
-"""What AITER's JIT would compile: the modules of a source tree, read as text."""
+"""Read the modules that AITER's JIT would compile.
+
+They are those of a source tree, read as text.
+"""

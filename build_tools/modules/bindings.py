@@ -61,7 +61,7 @@ class PythonSide:
                 yield Binding(found.place, *found.binds)
 
     def named(self, name: str) -> tuple[Place, ...]:
-        """The functions of that name."""
+        """Return the functions of that name."""
         return tuple(found.place for found in self._known.get(name, ()) if found.called)
 
     def reached(self, name: str) -> frozenset[tuple[str, str]]:
@@ -109,7 +109,7 @@ def _definitions(file: str, tree: ast.Module) -> Iterator[_Definition]:
 
 
 def _bound(node: ast.FunctionDef, texts: Mapping[str, str]) -> tuple[str, str] | None:
-    """What the decorator says: the JIT module, and the function in it."""
+    """Read the JIT module and its function from a decorator."""
     for each in node.decorator_list:
         if not isinstance(each, ast.Call) or ast.unparse(each.func).rpartition(".")[2] != DECORATOR:
             continue

@@ -1,4 +1,7 @@
-"""What a module is made of, from its sources and generators: the class of each is derived, none is listed."""
+"""Derive the class of a module from its sources and generators.
+
+None is listed by hand.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ def _first(kinds: set[str]) -> str:
 
 
 def _of_source(file: str, module: Configured, text: Text) -> str | None:
-    """What a source makes of its module; None when it only binds, or helps on the host."""
+    """Classify a source; None when it only binds or helps the host."""
     if file.startswith(_BINDS):
         return None
     root = file.partition("/")[0]
@@ -76,7 +79,10 @@ def _of_source(file: str, module: Configured, text: Text) -> str | None:
 
 
 def _of_ck(file: str, module: Configured, text: Text) -> str:
-    """The old Composable Kernel or its tiles: what the source and AITER's headers of it include."""
+    """Tell Composable Kernel's old part from its tiles.
+
+    By the source's includes and AITER's headers of it.
+    """
     if any(folder.startswith(_EXAMPLES) for folder in module.includes):
         return CK_TILE
     named = {name for said in _with_headers(file, module, text) for name in _INCLUDE.findall(said)}
@@ -84,7 +90,10 @@ def _of_ck(file: str, module: Configured, text: Text) -> str:
 
 
 def _with_headers(file: str, module: Configured, text: Text) -> Iterator[str]:
-    """The texts of a source and of the tree's own headers that it includes, however far away."""
+    """Yield the texts of a source and of its headers.
+
+    They are the tree's own, however far away.
+    """
     todo, seen = [file], {file}
     while todo:
         here = todo.pop()

@@ -39,7 +39,9 @@ class Configured:
 
 
 def parse(text: str, where: str) -> tuple[Configured, ...]:
-    """The modules, in the order of the file. ``where``: what the file is called in an error.
+    """Return the modules, in the order of the file.
+
+    ``where``: what the file is called in an error.
 
     Raises:
         UsageError: it is no such file.
@@ -70,7 +72,9 @@ def _module(name: str, entry: Any) -> Configured:
 
 
 def texts(value: Any) -> Iterator[str]:
-    """The strings that an expression, or a list of them, may come to: of a condition both ends.
+    """Yield the strings that an expression may evaluate to.
+
+    Of a condition both ends; a list gives those of its items.
 
     Raises:
         SyntaxError: it is no expression. TypeError: it is no text.

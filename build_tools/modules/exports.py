@@ -1,4 +1,7 @@
-"""What a module's C++ gives to Python: pybind definitions, spelled out or in macros, and functions with C names for ctypes."""
+"""Read the names that a module's C++ exports to Python.
+
+Pybind definitions, spelled out or in macros, and functions with C names for ctypes.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ def macros(text: str) -> dict[str, str]:
 
 
 def exported(text: str, known: Mapping[str, str]) -> Exports:
-    """Of one source without comments. ``known``: macros of the headers that it may use."""
+    """Read the exports of one source without comments.
+
+    ``known``: macros of the headers that it may use.
+    """
     functions: list[str] = []
     types: list[str] = []
     if "PYBIND11_MODULE" in text:

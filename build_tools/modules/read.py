@@ -54,7 +54,9 @@ class Modules:
 
 
 def read(root: Path, instead: str = "") -> Modules:
-    """The modules of the tree that the repository at ``root`` pins, or of the checkout ``instead``.
+    """Read the modules of the pinned tree, or of a checkout.
+
+    ``root`` is the repository that pins the tree; ``instead``: the checkout.
 
     Raises:
         FetchError: the tree cannot be had. ToolchainError: ``instead`` is no checkout. UsageError: it lists no modules.
@@ -105,7 +107,7 @@ def _functions(said: Collection[Exports], bound: list[Binding], types: tuple[str
 
 
 def _files(source: str, tree: Tree) -> list[str]:
-    """A source, or those in the folder that it names."""
+    """Return a source, or those in the folder that it names."""
     if PurePosixPath(source).suffix or source.partition("/")[0] == "ck":
         return [source]
     return [f"{source}/{name}" for suffix in _SOURCES for name in tree.names(f"{_TREE}:{source}", suffix)]

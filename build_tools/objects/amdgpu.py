@@ -1,4 +1,6 @@
-"""What an AMDGPU code object says about its kernels: metadata note and kernel descriptors.
+"""Read the kernels of an AMDGPU code object.
+
+Their facts are in its metadata note and kernel descriptors.
 
 Reader only; called by ``codeobject.read``.
 
@@ -38,7 +40,7 @@ _DEEPEST, _MOST_ARGUMENT_BYTES = 16, 1 << 20
 
 
 def read_amdgpu(file: ElfFile) -> CodeObjectFacts:
-    """The facts of an AMDGPU ELF.
+    """Return the facts of an AMDGPU ELF.
 
     Raises:
         CodeObjectError: it is not linked, damaged, or contradicts itself.
@@ -82,7 +84,10 @@ def _refusal(found: str, fix: str = "Compile or copy it again") -> CodeObjectErr
 
 
 def _metadata(file: ElfFile) -> list[Mapping[str, Any]]:
-    """What the metadata notes say, one map for each; the linker puts the notes of its inputs behind one another."""
+    """Read the maps of the metadata notes.
+
+    The linker puts the notes of its inputs behind one another.
+    """
     notes = [payload for name, kind, payload in file.notes() if (name, kind) == (b"AMDGPU\0", _NT_METADATA)]
     if not notes:
         raise _refusal("it has no AMDGPU metadata note", "Recompile it with code object version 5")
@@ -158,7 +163,10 @@ def _text(row: Mapping[str, Any], key: str) -> str:
 
 
 def _word(row: Mapping[str, Any], key: str) -> str:
-    """A text that need not be there, and that nothing but words for people and the audit depends on."""
+    """Read an optional text.
+
+    Only words for people and the audit depend on it.
+    """
     value = row.get(key)
     return value if isinstance(value, str) else ""
 
@@ -215,7 +223,9 @@ def _kernel(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -
 def _descriptor(
     row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile
 ) -> tuple[int, int, int, int]:
-    """Static LDS, scratch, preload and properties as the kernel's descriptor has them, which is what the hardware goes by.
+    """Read the kernel's descriptor: static LDS, scratch, preload and properties.
+
+    The hardware goes by it.
 
     Raises:
         CodeObjectError: there is none, or it contradicts the metadata.

@@ -1,4 +1,6 @@
-"""What an ELF says about itself: an AMDGPU code object (``amdgpu.py``) or a CUDA cubin (``cubin.py``).
+"""Read an ELF: an AMDGPU code object or a CUDA cubin.
+
+See ``amdgpu.py`` and ``cubin.py``.
 
 Read only; judging is ``audit.py``.
 """
@@ -24,7 +26,7 @@ _FATBIN_MAGIC: Final = b"\x50\xed\x55\xba"
 
 
 def read(data: bytes) -> CodeObjectFacts:
-    """The facts of one code object.
+    """Return the facts of one code object.
 
     Raises:
         CodeObjectError: not an ELF, truncated, for another machine, or a bundle of several.
@@ -59,7 +61,9 @@ def read(data: bytes) -> CodeObjectFacts:
 
 
 def texts(data: bytes) -> bytes:
-    """The parts of an ELF in which names stand: its string tables and notes, one after the other.
+    """Return the parts of an ELF in which names stand.
+
+    Its string tables and notes, one after the other.
 
     Raises:
         CodeObjectError: the file is damaged.

@@ -1,4 +1,6 @@
-"""What a cubin says about its kernels. Reader only; called by ``codeobject.read``.
+"""Read the kernels of a cubin.
+
+``codeobject.read`` calls it.
 
 A ``.nv.info.<kernel>`` section is a row of records: format byte, attribute byte, then (format 4) a u16 length and that
 many bytes, or (formats 1 to 3) two bytes of value. ``.nv.info`` without a suffix has the same records with a symbol
@@ -45,7 +47,7 @@ def bounded(file: ElfFile) -> None:
 
 
 def read_cubin(elf: ELFFile, data: bytes) -> CodeObjectFacts:
-    """The facts of a cubin.
+    """Return the facts of a cubin.
 
     Raises:
         CodeObjectError: its info sections are cut off.

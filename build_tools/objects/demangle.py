@@ -52,7 +52,10 @@ class DemangleError(ValueError):
 
 @lru_cache(maxsize=65536)
 def kernel_name(symbol: str) -> str:
-    """The name of the kernel ``symbol``; the symbol itself where it is not mangled, or cannot be read."""
+    """Return the name of the kernel ``symbol``.
+
+    The symbol itself where it is not mangled, or cannot be read.
+    """
     if not symbol.startswith("_Z"):
         return symbol
     try:
@@ -96,7 +99,10 @@ class _Reader:
         return int(match[0])
 
     def index(self) -> int:
-        """What stands before ``_``, in the digits 0 to Z: nothing is 0, ``0`` is 1."""
+        """Read a number in base 36 up to ``_``.
+
+        The digits are 0 to Z: nothing is 0, ``0`` is 1.
+        """
         end = self.text.index("_", self.at)
         digits, self.at = self.text[self.at : end], end + 1
         return int(digits, 36) + 1 if digits else 0
@@ -106,7 +112,10 @@ class _Reader:
         return text
 
     def encoding(self, *, alone: bool) -> str:
-        """A function's name; its parameters are read over, up to the ``E`` behind them if it does not stand alone at the end."""
+        """Read a function's name.
+
+        Its parameters are skipped, up to the ``E`` behind them if it does not stand alone at the end.
+        """
         outer, self.given = self.given, []
         name = self.name()
         while self.at < len(self.text) and not self.peek("E") and not self.peek("."):
@@ -131,7 +140,7 @@ class _Reader:
         return name + self.arguments() if self.peek("I") else name
 
     def local(self) -> str:
-        """What is defined in a function."""
+        """Read the name of a local entity."""
         function = self.encoding(alone=True)
         if self.take("s"):
             return function
@@ -238,7 +247,10 @@ class _Reader:
         return f"({self.expression()} {operator} {self.expression()})"
 
     def member(self) -> str:
-        """What a class has that depends on a template's parameters: the class, ``E``, its name."""
+        """Read the name of a dependent member.
+
+        It is the class, ``E``, its name.
+        """
         name = ""
         while not self.take("E"):
             name = self.unqualified(f"{name}::" if name else "")
@@ -295,7 +307,10 @@ class _Reader:
         return self.named()
 
     def named(self) -> str:
-        """A class or an enumeration, which may be met again as a whole."""
+        """Read a class or an enumeration.
+
+        It may be met again as a whole.
+        """
         known = self.peek("S") and not self.peek("St")
         before = self.at
         name = self.name()

@@ -101,7 +101,10 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
 
 
 def _backend(name: str, kernels: Sequence[Kernel], recipes: Sequence[Recipe]) -> str:
-    """What compiled an entry: its kernel's backend. A step of several may have another one, which the job's name says."""
+    """Find the backend that compiled an entry.
+
+    It is its kernel's. A step of several may have another one, which the job's name says.
+    """
     said = name.split("-")[1:2]
     if said and said[0] in BACKENDS and any(len(recipe.steps) > 1 for recipe in recipes):
         return said[0]
@@ -171,7 +174,7 @@ def _told(operator: Operator, recipe: Recipe) -> str:
 
 
 def tools_of(bundle: Bundle) -> dict[str, str]:
-    """What the bundle's code objects were compiled with, name to version."""
+    """Return the tools of the bundle's code objects, name to version."""
     tools: dict[str, str] = json.loads(bundle.root.provenance)["tools"]
     return tools
 

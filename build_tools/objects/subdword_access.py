@@ -35,7 +35,10 @@ _MATRIX: Final = frozenset({*range(0x40, 0x80), 0x2D, 0x2E} - {0x58, 0x59})
 
 
 def narrow(data: bytes) -> tuple[Counter[str], Counter[str]]:
-    """Of a code object: the loads in its loops of matrix instructions, and the stores of code that has any, that are narrow."""
+    """Count narrow loads and stores of a code object.
+
+    The loads are those in loops of matrix instructions, the stores those of code that has any.
+    """
     try:
         file = ElfFile(data)
         texts = [
@@ -105,7 +108,7 @@ def _loops(found: Sequence[tuple[int, str]], matrix: Sequence[int]) -> list[tupl
 
 
 def said(data: bytes) -> Iterator[str]:
-    """The same in words, a line each."""
+    """Describe narrow loads and stores, a line each."""
     loads, stores = narrow(data)
     if loads:
         yield f"{MARK}its loop of matrix instructions reads less than 4 bytes at a time ({_counts(loads)})"

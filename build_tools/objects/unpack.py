@@ -15,7 +15,9 @@ def open_bundle(path: Path) -> Bundle:
 
 
 def decompress(frame: bytes, raw_size: int, dictionary: bytes | None) -> bytes:
-    """The decoder that the contract's reader asks for, on the build side.
+    """Decompress a frame.
+
+    It is the decoder that the contract's reader asks for, on the build side.
 
     Raises:
         ValueError: the frame decodes to another size.

@@ -56,7 +56,7 @@ def build_bridge_wheel(root: Path, output: Path) -> Path:
 
 
 def source_files(root: Path) -> tuple[str, ...]:
-    """The repository's files that the wheel is made of."""
+    """Return the repository's files that the wheel is made of."""
     found = (path for path in (root / "src" / PACKAGE).rglob("*") if path.suffix in _SUFFIXES)
     names = [path.relative_to(root).as_posix() for path in found]
     return tuple(sorted([*names, f"src/{MODULE}.py"]))

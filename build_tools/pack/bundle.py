@@ -113,8 +113,10 @@ def build_bundle(
 
 
 def _alike(source: str) -> str:
-    """The group of a code object for compression: kernels of one source, and adopted ones of one family, which lie in one folder
-    of their tree (``aiter:hsa/gfx942/fmoe``), differ in little.
+    """Return the group of a code object for compression.
+
+    Kernels of one source, and adopted ones of one family, which lie in one folder of their tree (``aiter:hsa/gfx942/fmoe``),
+    differ in little.
     """
     return "/".join(source.split("/")[:3]) if in_tree(source) else source
 
@@ -179,7 +181,10 @@ def _entry(result: CompileResult, facts: KernelFacts, code_object: int, digest: 
 def _finished(
     planned: PlannedOperator, entries: tuple[Entry, ...], results: Mapping[str, CompileResult]
 ) -> Operator:
-    """The operator with its entries, and with what only the compiler knew: dynamic LDS and threads of each step."""
+    """Complete an operator with its entries and the compiler's facts.
+
+    These are the dynamic LDS and threads of each step.
+    """
     recipes = tuple(
         replace(
             recipe, steps=tuple(_launchable(step, results[planned.jobs[step.entry]]) for step in recipe.steps)
@@ -190,7 +195,10 @@ def _finished(
 
 
 def _receipted(operator: Operator, receipts: Mapping[str, Receipt]) -> Operator:
-    """The operator whose entries say which of them were executed, in every recipe that launches them."""
+    """Mark the executed entries of an operator.
+
+    They are marked in every recipe that launches them.
+    """
     found: dict[int, list[Receipt | None]] = {}
     for recipe, digest in zip(operator.recipes, recipe_digests(operator), strict=True):
         for place in {step.entry for step in recipe.steps}:

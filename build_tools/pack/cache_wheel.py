@@ -41,9 +41,11 @@ class Seed:
 
 @dataclass(frozen=True, slots=True)
 class Seeds:
-    """What one tool's cache is filled with for one target. ``builds``: of the tool, as the index has them; ``trees``: versions of
-    AITER; ``licences``: whose work is in it, in the words of :mod:`build_tools.pack.licences`; ``tools``: name -> version;
-    ``sources``: files of the repository that say what is in it.
+    """The seeds of one tool's cache for one target.
+
+    ``builds``: of the tool, as the index has them; ``trees``: versions of AITER; ``licences``: whose work is in it, in the words
+    of :mod:`build_tools.pack.licences`; ``tools``: name -> version; ``sources``: files of the repository that determine the
+    content.
     """
 
     tool: str
@@ -57,17 +59,20 @@ class Seeds:
 
 
 def distribution(target: str) -> str:
-    """The wheel's name for pip."""
+    """Return the wheel's name for pip."""
     return f"{bridge_wheel.DISTRIBUTION}-{target}"
 
 
 def extra(target: str) -> str:
-    """The runtime's extra that brings it."""
+    """Return the runtime's extra that brings it."""
     return f"bridge-{target}"
 
 
 def contents(target: str, filled: Sequence[Seeds]) -> dict[str, bytes]:
-    """The files of a wheel's folder, by their path in the wheel. Equal bytes lie there once."""
+    """List the files of a wheel's folder, by path in the wheel.
+
+    Equal bytes lie there once.
+    """
     folder, entries = folder_of(target), []
     files: dict[str, bytes] = {}
     for each in filled:
@@ -86,7 +91,10 @@ def contents(target: str, filled: Sequence[Seeds]) -> dict[str, bytes]:
 
 
 def _placed(tool: str, name: str, data: bytes) -> CacheFile:
-    """A file is called by its content; Triton reads what it is from the end of its name."""
+    """Choose a file's name by its content.
+
+    Triton reads its kind from the end of its name.
+    """
     digest = hashlib.sha256(data).hexdigest()
     return CacheFile(f"{tool}/{digest[:32]}.{name.rpartition('.')[2]}", digest, len(data))
 

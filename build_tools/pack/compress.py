@@ -63,7 +63,10 @@ def compress(blobs: Sequence[bytes], groups: Sequence[str], pool: Executor | Non
 
 
 def _packed(cluster: _Cluster, blobs: Sequence[bytes]) -> tuple[Frame | None, dict[int, Frame]]:
-    """The frame of the cluster's dictionary, None where it would not pay; and the frames of its members."""
+    """Compress a cluster: its dictionary's frame, and its members'.
+
+    The dictionary is None where it would not pay.
+    """
 
     @cache
     def alone(index: int) -> Frame:
@@ -108,7 +111,9 @@ class _Cluster:
 
 
 def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
-    """The members of one group, by the dictionary that serves them; what serves nobody else may be in one too.
+    """Return the members of one group, by the dictionary that serves them.
+
+    What serves nobody else may be in one too.
 
     References are chosen first: again and again the member that those chosen so far serve worst. Each knows which earlier
     one served it best, so they form a tree; walked in depth, neighbours are alike, and it is cut into dictionaries.
@@ -140,7 +145,7 @@ def _clusters(members: list[int], blobs: Sequence[bytes]) -> list[_Cluster]:
 
 
 def _walked(children: dict[int, list[int]]) -> list[int]:
-    """The references in depth-first order."""
+    """Yield the references in depth-first order."""
     order: list[int] = []
     waiting = children[-1][::-1]
     while waiting:
@@ -179,8 +184,9 @@ def _frame(blob: bytes) -> Frame:
 
 
 def _against(content: bytes, blobs: Sequence[bytes]) -> list[Frame]:
-    """A frame for each blob, stored against ``content``, which is read into zstd's tables once: for each blob again it would be
-    most of the work. ``Frame.dictionary`` is 0.
+    """Compress each blob against ``content``.
+
+    Its tables are built once: for each blob again it would be most of the work. ``Frame.dictionary`` is 0.
     """
     dictionary = _raw(content)
     largest = max(map(len, blobs))
@@ -203,7 +209,10 @@ def _made(blob: bytes, compressor: zstandard.ZstdCompressor, number: int | None 
 
 
 def _parameters(size: int, dictionary: int) -> zstandard.ZstdCompressionParameters:
-    """The window holds the dictionary and the blob, so that a match may lie anywhere in them."""
+    """Choose a window that holds the dictionary and the blob.
+
+    A match may lie anywhere in them.
+    """
     return zstandard.ZstdCompressionParameters.from_level(
         LEVEL, source_size=size, dict_size=dictionary, write_checksum=False, write_content_size=True,
         window_log=max(10, min(27, (size + dictionary - 1).bit_length())),

@@ -1,4 +1,6 @@
-"""What a wheel says about itself: METADATA, WHEEL, licences and the bill of materials.
+"""Write a wheel's metadata.
+
+METADATA, WHEEL, licences and the bill of materials.
 
 For the wheels that no build backend makes (bundles, the embedded device); the runtime's comes from scikit-build-core. The fields
 are checked and written by ``packaging`` (core metadata 2.4, PEP 639), RECORD is added by :mod:`build_tools.pack.archive`.
@@ -40,7 +42,7 @@ def stem(bill: sbom.Bill) -> str:
 
 
 def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str, bytes]:
-    """The files of ``.dist-info``, RECORD apart, by their path in the wheel."""
+    """Build the files of ``.dist-info`` without RECORD."""
     folder = f"{stem(bill)}.dist-info"
     texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends, bill.upstream).encode())
     return {
@@ -52,7 +54,7 @@ def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str
 
 
 def metadata(about: About, bill: sbom.Bill) -> Metadata:
-    """The core metadata, checked field by field."""
+    """Return the core metadata, checked field by field."""
     raw: RawMetadata = {
         "metadata_version": "2.4",
         "name": bill.distribution,
@@ -69,7 +71,10 @@ def metadata(about: About, bill: sbom.Bill) -> Metadata:
 
 
 def _text(metadata: Metadata) -> bytes:
-    """The file. ``packaging`` writes field names in small letters, which is valid; here they are as other tools write them."""
+    """Return the file.
+
+    ``packaging`` writes field names in small letters, which is valid; here they are as other tools write them.
+    """
     written, message = metadata.as_rfc822(), RFC822Message()
     for name, value in written.items():
         message[name.title()] = value

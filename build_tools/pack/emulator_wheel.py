@@ -96,7 +96,7 @@ def build_emulator_wheel(root: Path, output: Path) -> Path:
 
 
 def source_files(root: Path) -> tuple[str, ...]:
-    """The repository's files that the wheel is made of."""
+    """Return the repository's files that the wheel is made of."""
     found: list[Path] = []
     for name in _SOURCES:
         place = root / name

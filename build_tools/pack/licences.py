@@ -76,13 +76,16 @@ def _part(name: str, row: dict[str, Any]) -> Part:
 
 
 def parts(backends: Iterable[str]) -> tuple[Part, ...]:
-    """What comes in through ``backends``."""
+    """List the parts of others' work that backends bring in."""
     wanted = set(backends)
     return tuple(part for part in table() if wanted & set(part.backends))
 
 
 def told(text: str) -> tuple[str, ...]:
-    """The parts, as pseudo-backends, whose telling text a file of a source tree has."""
+    """List the parts whose telling text a file has.
+
+    They are pseudo-backends; the file is one of a source tree.
+    """
     return tuple(backend for part in table() if part.says and part.says in text for backend in part.backends)
 
 
@@ -93,8 +96,10 @@ def expression(backends: Iterable[str]) -> str:
 
 
 def notices(backends: Iterable[str], upstream: Mapping[str, str] | None = None) -> str:
-    """The text of ``THIRD_PARTY.txt``: each part with its holder, then each licence once, in full; then the file of others that
-    each entry is (``upstream``: entry -> file, as the tree's package has it).
+    """Return the text of ``THIRD_PARTY.txt``.
+
+    Each part with its holder, then each licence once, in full; then the file of others that each entry is (``upstream``: entry ->
+    file, as the tree's package has it).
     """
     found = parts(backends)
     lines = ["Parts of this wheel were made from the work of others:", ""]

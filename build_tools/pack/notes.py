@@ -28,12 +28,15 @@ _PROOFS: Final = ("/cases.toml", "/reference.py", "manifests/unasked.toml", f"/{
 
 
 def path_of(bundle: Path) -> Path:
-    """The note of ``bundle``."""
+    """Return the note of ``bundle``."""
     return bundle.with_suffix(".json")
 
 
 def read(bundle: Path) -> dict[str, Any]:
-    """The note's content; empty when there is none, or none that can be read."""
+    """Return the note's content.
+
+    Empty when there is none, or none that can be read.
+    """
     try:
         note = json.loads(path_of(bundle).read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -65,7 +68,9 @@ def hashes(root: Path, names: Iterable[str]) -> dict[str, str]:
 
 
 def upstream(root: Path, names: Iterable[str]) -> tuple[str, ...]:
-    """What files of source trees among ``names`` bring into a bundle, as pseudo-backends of the table of licences.
+    """List the pseudo-backends of source trees for the licence table.
+
+    Files of source trees among ``names`` bring them into a bundle.
 
     Raises:
         FetchError: a source tree cannot be had.

@@ -64,7 +64,9 @@ def build_runtime_wheel(root: Path, output: Path) -> Path:
 
 
 def compile_runtime_wheel(root: Path) -> bytes:
-    """The wheel as the build backend makes it, kept by what it is made of: neither judged nor finished.
+    """Build the wheel, kept by its inputs.
+
+    It is neither judged nor finished.
 
     Raises:
         ToolchainError, FetchError, WheelError: as :func:`build_runtime_wheel`.
@@ -77,7 +79,7 @@ def compile_runtime_wheel(root: Path) -> bytes:
 
 
 def _compiled(root: Path, folder: Path, pinned: Pins) -> bytes:
-    """The wheel as the build backend makes it."""
+    """Return the wheel as the build backend makes it."""
     sources = [f"cmake.define.{setting}={place}" for setting, place in native_sources(root).items()]
     environment = environment_of(pinned)
     command = [
@@ -109,7 +111,10 @@ def _compiled(root: Path, folder: Path, pinned: Pins) -> bytes:
 
 
 def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
-    """The wheel again with its bill of materials, and with pinned times and stored members; same content, same bytes."""
+    """Add the bill of materials to a wheel.
+
+    It also pins times and stores members; same content, same bytes.
+    """
     with ZipFile(wheel) as archive:
         members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/")}
     stem = "-".join(wheel.name.split("-")[:2])
@@ -139,7 +144,7 @@ def finish(wheel: Path, root: Path, output: Path, pinned: Pins) -> Path:
 
 
 def source_files(root: Path) -> tuple[str, ...]:
-    """The repository's files that the runtime wheel is made of."""
+    """Return the repository's files that the runtime wheel is made of."""
     found = []
     for name in _SOURCES:
         place = root / name
@@ -183,7 +188,7 @@ def unpack_extension(folder: Path, root: Path) -> Path:
 
 
 def main() -> int:
-    """The command of the module's docstring."""
+    """Run the command of the module's docstring."""
     parser = argparse.ArgumentParser(prog="python -m build_tools.pack.runtime_wheel")
     parser.add_argument(
         "--unpack", type=Path, required=True, metavar="FOLDER", help="a folder with the runtime wheel"

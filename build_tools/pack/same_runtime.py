@@ -37,7 +37,7 @@ _SYSTEM: Final = frozenset(
 
 
 def differences(first: Path, second: Path) -> list[str]:
-    """What one wheel has otherwise than the other, a line each; nothing: they are one program.
+    """List the differences of two wheels' programs; empty if none.
 
     Raises:
         WheelError: one of them is no wheel, or its extension no library.
@@ -76,7 +76,7 @@ def _lonely(
 
 
 def _of_tags(name: str, one: bytes, other: bytes) -> list[str]:
-    """What says where a wheel may be installed."""
+    """Compare the fields that say where a wheel may be installed."""
     mine, yours = (BytesParser().parsebytes(data) for data in (one, other))
     found = []
     for field in ("Wheel-Version", "Root-Is-Purelib", "Tag"):
@@ -87,7 +87,7 @@ def _of_tags(name: str, one: bytes, other: bytes) -> list[str]:
 
 
 def _of_library(name: str, one: bytes, other: bytes) -> list[str]:
-    """What a library gives to others and asks of them."""
+    """Compare the exported and imported symbols of a library."""
     (gives, asks), (given, asked) = _faces(name, one), _faces(name, other)
     found = []
     if gives != given:

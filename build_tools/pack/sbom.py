@@ -50,7 +50,7 @@ _NAMESPACE: Final = uuid.UUID("6e1d3c52-3c0f-5f6b-9d0e-2f7f0c1a9b47")
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What the document of one wheel is about.
+    """The subject of a wheel's bill of materials.
 
     ``content`` is the wheel's payload (its hash is the component's), ``backends`` those whose parts are in it (see
     :mod:`build_tools.pack.licences`), ``tools`` name -> version, ``sources`` (path in the repository or a source tree, SHA-256),
@@ -67,7 +67,10 @@ class Bill:
 
 
 def write(bill: Bill, pinned: Pins) -> bytes:
-    """The document of one wheel; ``pinned`` knows the hashes of what it was made with."""
+    """Return the document of one wheel.
+
+    ``pinned`` knows the hashes of what it was made with.
+    """
     subject = _subject(bill)
     parts = [_part(part, bill, pinned) for part in licences.parts(bill.backends)]
     sources = [_source(path, digest, bill, pinned) for path, digest in sorted(bill.sources)]
@@ -97,7 +100,7 @@ def file_hashes(root: Path, paths: Iterable[str]) -> tuple[tuple[str, str], ...]
 
 
 def builders(*names: str) -> dict[str, str]:
-    """The installed versions of :data:`BUILDERS` of these names."""
+    """Return the installed versions of :data:`BUILDERS` of these names."""
     return {name: metadata.version(name) for name in names}
 
 
@@ -119,7 +122,7 @@ def _subject(bill: Bill) -> Component:
 
 
 def _writers() -> list[Component]:
-    """What wrote the document."""
+    """List the programs that wrote the document."""
     library = this_component()
     library.bom_ref.value = f"writer:{library.name}"
     own = Component(
@@ -178,8 +181,9 @@ def _source(path: str, digest: str, bill: Bill, pinned: Pins) -> Component:
 
 
 def upstream_name(path: str, pinned: Pins, used: Mapping[str, str]) -> str:
-    """A file of a source tree as its package has it: ``amd-aiter 1.0: aiter_meta/hsa/...``. ``used``: the versions that a build
-    took; a checkout is no package.
+    """Name a file of a source tree as its package does.
+
+    ``amd-aiter 1.0: aiter_meta/hsa/...``. ``used``: the versions that a build took; a checkout is no package.
     """
     name, _, rest = path.partition(":")
     root, _, below = rest.partition("/")
@@ -218,7 +222,10 @@ def _tool(name: str, bill: Bill, pinned: Pins) -> Component:
 
 
 def _distributions(pin: ToolPin | SourcePin) -> list[ExternalReference]:
-    """The pinned files of a package, each with its hash; a tool has one for each Python."""
+    """Return the pinned files of a package, each with its hash.
+
+    A tool has one for each Python.
+    """
     files = pin.wheels if isinstance(pin, ToolPin) else {pin.file: pin.sha256}
     return [
         ExternalReference(

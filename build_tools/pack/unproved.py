@@ -52,7 +52,7 @@ def _commands(left: Sequence[BuiltEntry], targets: Sequence[str]) -> str:
 
 
 def said(unproved: int, entries: int) -> str:
-    """How a wheel calls it, in one sentence; nothing when all is proved."""
+    """Describe a wheel's unproved entries in a sentence, or ""."""
     if not unproved:
         return ""
     return f"{unproved} of its {entries} entries were not executed on any device before they shipped."

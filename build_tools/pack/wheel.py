@@ -60,12 +60,12 @@ class Payload:
 
     @property
     def unproved(self) -> str:
-        """What its wheel says of entries without a receipt; nothing when there is none."""
+        """Describe the wheel's entries without a receipt, or ""."""
         return said(sum(not entry.executed for entry in self.entries), len(self.entries))
 
     @property
     def unpinned(self) -> str:
-        """What its wheel says of source trees that are not the pinned ones; nothing when all are."""
+        """Describe the wheel's unpinned source trees, or ""."""
         names = [name for name, version in sorted(self.tools.items()) if version.startswith(UNPINNED)]
         return f"It was made of files of {', '.join(names)} that are not the pinned ones." if names else ""
 
@@ -120,7 +120,7 @@ def read_payload(path: Path) -> Payload:
 
 
 def _licensed(backend: str, vendor: str) -> str:
-    """The backend as the table of licences knows it."""
+    """Return the backend as the table of licences knows it."""
     if vendor != "nvidia":
         return backend
     return {"triton": licences.TRITON_NVIDIA, "hip": licences.HIP_NVIDIA}.get(backend, backend)
@@ -173,7 +173,10 @@ def pack(payload: Payload, note: Mapping[str, Any], output: Path, root: Path, pi
 
 
 def about(payload: Payload) -> dist_info.About:
-    """What a data wheel says of itself. What CK adds needs the CK-free wheel of its target; every bundle needs this runtime."""
+    """Build the metadata of a data wheel.
+
+    A CK wheel needs the CK-free wheel of its target; every bundle needs this runtime.
+    """
     needs = [f"{RUNTIME}=={payload.version}"]
     if payload.distribution.endswith(CK_SUFFIX):
         needs.append(f"{payload.distribution.removesuffix(CK_SUFFIX)}=={payload.version}")

@@ -61,9 +61,10 @@ def encode(
     dictionaries: tuple[Frame, ...] = (),
     pack: Pack = as_is,
 ) -> bytes:
-    """The bundle's bytes. ``root`` gives the facts; places, sizes and counts are filled in here. Operators are sorted
-    by name; ``frames`` (code objects) keep their order, entries name them by position. ``pack`` stores operator blocks,
-    and is then asked for the table alone.
+    """Return the bundle's bytes.
+
+    ``root`` gives the facts; places, sizes and counts are filled in here. Operators are sorted by name; ``frames`` (code objects)
+    keep their order, entries name them by position. ``pack`` stores operator blocks, and is then asked for the table alone.
     """
     names = sorted(operators, key=lambda op: op.name)
     blocks = pack([Region().build(op) for op in names])
@@ -112,7 +113,7 @@ def _numbered(frame: Frame, shift: int) -> Frame:
 
 
 def _places(frames: list[Frame], first: int) -> list[int]:
-    """Where each frame begins, and where the last one ends."""
+    """Return the start of each frame, and the end of the last."""
     places = [first]
     for frame in frames:
         places.append(places[-1] + len(frame.data))
@@ -137,7 +138,7 @@ class Region:
         self._arrays: dict[tuple[Any, ...], int] = {}
 
     def build(self, value: Any) -> bytes:
-        """The region whose first record is ``value``."""
+        """Return the region whose first record is ``value``."""
         self._bytes.extend(bytes(record_size(type(value))))
         self._place(value, 0)
         return bytes(self._bytes)

@@ -25,7 +25,9 @@ from build_tools.tools.toolchain import find
 
 
 def unchanged(settings: Settings) -> dict[str, Any] | None:
-    """The report of the last build of the same part, when nothing that it read or wrote is another since; else None.
+    """Return the report of the last build, if it is current.
+
+    Nothing that it read or wrote is another since; else None.
 
     Raises:
         ManifestError, ToolchainError: as a build would.
@@ -40,7 +42,7 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
 
 
 def asked(settings: Settings) -> str:
-    """What is to be planned, in one line."""
+    """Describe the requested plan in one line."""
     parts = settings.profiles, settings.targets, settings.operators
     return stamp.asked_of(settings.ck, *parts, shard=settings.shard)
 

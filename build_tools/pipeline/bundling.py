@@ -45,7 +45,7 @@ MAKER: Final = ("build_tools.pipeline.bundling", "_bundle")
 
 
 def sources_of(planned: PlannedBundle, plan: Plan, root: Path) -> dict[str, str]:
-    """The hashes of the files that a bundle is made from, by path."""
+    """Hash the files that a bundle is made from, by path."""
     needed = {job for operator in planned.operators for job in operator.jobs}
     names = {name for job in plan.jobs if job.id in needed for name in job.inputs}
     names |= {
@@ -138,7 +138,10 @@ def bundle_key(
     proofs: str,
     maker: Definition = MAKER,
 ) -> str:
-    """What a bundle is made from, in one hash: when it is unchanged, so is the bundle, and nothing is judged again."""
+    """Hash all inputs of a bundle.
+
+    When the hash is unchanged, so is the bundle, and nothing is judged again.
+    """
     parts = [
         repr((BUNDLE_FORMAT, RECIPE, VERSION, zstandard.__version__)),
         repr(planned),
@@ -152,7 +155,10 @@ def bundle_key(
 
 
 def _unchanged(path: Path, key: str, sources: Mapping[str, str]) -> BuiltBundle | None:
-    """The bundle that is there, when it was made from the same things and its bytes are still those."""
+    """Return the existing bundle, if it is current.
+
+    It was made from the same things and its bytes are still those.
+    """
     note = notes.read(path)
     try:
         data = path.read_bytes()

@@ -35,7 +35,7 @@ _LONG: Final = 200
 
 
 def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
-    """The manifest with these operators only (all, when none is named).
+    """Return the manifest with these operators only (all, when none is named).
 
     Raises:
         UsageError: an operator that the manifests do not have.
@@ -60,7 +60,10 @@ def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
 
 
 def plan_of(manifest: Manifest, settings: Settings) -> Plan:
-    """The plan, or a shard of it. The trial of assumptions runs once per state of the manifests and of the code that tries."""
+    """Return the plan, or a shard of it.
+
+    The trial of assumptions runs once per state of the manifests and of the code that tries.
+    """
     files = sorted((settings.root / "manifests").rglob("*.toml"))
     words = f"{settings.ck} {code_digest(PLANNER)}".encode()
     digest = hashlib.sha256(
@@ -85,9 +88,10 @@ def of_checkout(result: CompileResult, root: Path) -> bool:
 def fitting(
     plan: Plan, results: Sequence[CompileResult], manifest: Manifest, root: Path, audits: dict[str, AuditReport]
 ) -> Plan:  # fmt: skip
-    """The plan without what a tree that is not pinned has under a name that the manifests know, but as another kernel: a later
-    checkout's takes other arguments, holds what a profile forbids, or does not compile. A pinned tree's is wrong in the manifest,
-    and ends the build.
+    """Leave out differing code of unpinned trees.
+
+    A later checkout's kernel of a known name may take other arguments, hold symbols that a profile forbids, or not compile. A
+    pinned tree's is wrong in the manifest, and ends the build.
     """
     forbidden = _forbidden(plan, manifest)
     reasons: dict[str, str] = {}
@@ -112,7 +116,10 @@ def fitting(
 
 
 def _forbidden(plan: Plan, manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """What each job's code object must not hold: what the profiles that launch it forbid."""
+    """Collect the symbols that each job's code object must not hold.
+
+    The profiles that launch it forbid them.
+    """
     found: dict[str, tuple[str, ...]] = {}
     for bundle in plan.bundles:
         words = tuple(manifest.profiles[bundle.profile].forbidden_symbols)
@@ -122,7 +129,10 @@ def _forbidden(plan: Plan, manifest: Manifest) -> dict[str, tuple[str, ...]]:
 
 
 def _said_first(result: CompileResult) -> str:
-    """The compiler's first error, or the first line of what went wrong, without what stands beside it anyway."""
+    """Extract the compiler's first error.
+
+    Or the first line of the failure, without text that stands beside it anyway.
+    """
     lines = result.log.splitlines()
     words = next((line for line in lines if "error: " in line), lines[0] if lines else "it does not compile")
     for beside in (f" of {result.job.source}", f" for {result.job.id}"):

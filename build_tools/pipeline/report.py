@@ -18,12 +18,15 @@ REPORT_VERSION: Final = 4
 
 
 def write_report(outcome: Outcome, path: Path) -> None:
-    """The build report: versioned JSON, one row per job and per bundle."""
+    """Write the build report.
+
+    Versioned JSON, one row per job and per bundle.
+    """
     write_atomic(path, table_text(report(outcome)).encode())
 
 
 def report(outcome: Outcome) -> dict[str, Any]:
-    """The report as plain data."""
+    """Return the report as plain data."""
     planned = {place_of(bundle): bundle for bundle in outcome.plan.bundles}
     return {
         "version": REPORT_VERSION,

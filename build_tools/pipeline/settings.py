@@ -1,4 +1,4 @@
-"""What a build is asked for, and what it made."""
+"""The settings and the outcome of a build."""
 
 from __future__ import annotations
 
@@ -20,11 +20,7 @@ from build_tools.records import (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Where things are and what is wanted. Empty ``profiles``/``targets``/``operators`` mean all; ``shard`` I/N compiles a part
-    and bundles nothing. ``ck``: the set of Composable Kernel's instances (``plan/sets.py``). ``stored_only``: compiles nothing.
-    ``elsewhere`` compiles in the place of this process; ``behind`` is what the store is put before; ``again``: what of it is
-    compiled again.
-    """
+    """The settings of a build."""
 
     root: Path
     store: Path
@@ -44,7 +40,10 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a build made, and what it found. ``audits`` holds only what was judged in this run."""
+    """The outcome of a build.
+
+    ``audits`` holds only code objects that were judged in this run.
+    """
 
     plan: Plan
     results: tuple[CompileResult, ...]

@@ -35,7 +35,10 @@ _REPORTS: Final = ("report.json", "compile.json")
 
 
 def asked_of(ck: str, *parts: Iterable[str], shard: str = "") -> str:
-    """What is to be planned or built, in one line: a set of Composable Kernel's instances, and parts in any order."""
+    """Describe a request in one line.
+
+    A set of Composable Kernel's instances, and parts in any order.
+    """
     return repr((ck, *(sorted(set(part)) for part in parts), shard))
 
 
@@ -58,7 +61,10 @@ def state(root: Path, toolchain: Toolchain, asked: str = "") -> str | None:
 
 
 def state_of_plan(root: Path, asked: str, pinned: Pins) -> str | None:
-    """As :func:`state`, of what planning reads: no compiler takes part."""
+    """Hash the inputs of planning.
+
+    As :func:`state`; no compiler takes part.
+    """
     if any(os.environ.get(pin.override) for pin in pinned.trees.values()):
         return None
     total = hashlib.sha256(repr((sys.version, asked)).encode())
@@ -78,7 +84,7 @@ def keep(folder: Path, asked: str, found: str | None, text: str) -> None:
 
 
 def kept(folder: Path, asked: str, found: str | None) -> str | None:
-    """What was kept, when it is whole and came of this state."""
+    """Return the kept text if it is whole and of this state."""
     try:
         seal, _, text = _place(folder, asked).read_text(encoding="utf-8").partition("\n")
     except (OSError, ValueError):
@@ -124,7 +130,7 @@ def holds(bundles: Path, asked: str, found: str | None) -> bool:
 
 
 def _written(bundles: Path, names: Iterable[str]) -> dict[str, str | None]:
-    """What there is of each bundle; None where it lacks one of them."""
+    """Hash the written files of each bundle; None for a missing one."""
     paths = [
         bundles / f"{Path(name).stem}{suffix}" for name in names for suffix in (SUFFIX, CALLS_SUFFIX, ".json")
     ]

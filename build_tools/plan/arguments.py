@@ -57,7 +57,10 @@ def arguments_of(
     divisible: frozenset[str],
     problems: Problems,
 ) -> _Arguments:
-    """The arguments of a launch for the runtime and for the compile (equal ones are one object), and the bytes that they take."""
+    """Build the arguments of a launch, and count their bytes.
+
+    For the runtime and for the compile (equal ones are one object).
+    """
     texts = tuple(spec.args or ())
     key = (
         backend,
@@ -151,7 +154,7 @@ def _fields(
 
 
 def _apart(text: str) -> list[str]:
-    """The texts between commas that stand in no brackets."""
+    """Return the texts between commas that stand in no brackets."""
     parts, depth = [""], 0
     for letter in text:
         depth += (letter == "(") - (letter == ")")

@@ -60,7 +60,10 @@ def _permitted(drafted: RecipeDraft, slots: Slots, broken: dict[str, tuple[int, 
 def _search(
     codes: tuple[bytes, ...], slots: Slots, name: str, bad_values: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """The first tried call that passes every condition. Cached: variants that differ in types only ask the same."""
+    """Find the first tried call that passes every condition.
+
+    Cached: variants that differ in types only ask the same.
+    """
     place = slots.names.index(name)
     # One condition that refuses every tried call proves the assumption. Ask those that look at the argument first, with
     # values for the few slots that they load; nearly always that is all there is to do. Those with the fewest come first.
@@ -80,14 +83,20 @@ def _search(
 
 @lru_cache(maxsize=8192)
 def _refuses(code: bytes, slots: Slots, place: int, bad_values: tuple[int, ...]) -> bool:
-    """Does one condition refuse every tried call? Cached: the conditions of two variants differ in one or two."""
+    """Tell whether one condition refuses every tried call.
+
+    Cached: the conditions of two variants differ in one or two.
+    """
     return not any(_holds(code, call) for call in _calls(slots, place, bad_values, slots_of(code)))
 
 
 def _calls(
     slots: Slots, place: int, bad_values: tuple[int, ...], used: frozenset[int]
 ) -> Iterator[tuple[int, ...]]:
-    """Calls that are nice but for slot ``place``, with values for the ``used`` slots (the others are 0), each once."""
+    """Yield calls that are nice but for slot ``place``, once each.
+
+    They have values for the ``used`` slots (the others are 0).
+    """
     choices = _attribute_choices(slots, {slots.names[slot] for slot in used})
     sized = {
         slot
@@ -104,7 +113,10 @@ def _calls(
 
 
 def _attribute_choices(slots: Slots, used: set[str]) -> list[dict[str, int]]:
-    """Combinations of the used integer attributes (every value of a bool or enum, 0 and 1 of an int) and optional tensors."""
+    """List combinations of the used attributes and optional tensors.
+
+    Every value of a bool or enum, 0 and 1 of an int.
+    """
     ranges = {
         spec.name: range(len(spec.values)) if spec.kind == "enum" else range(2)
         for spec in slots.attributes

@@ -1,4 +1,6 @@
-"""What a reader takes at most (``contract/rules.py``, and ``csrc/runtime/bundle/operator_block.h``; a test compares with that).
+"""The limits of a bundle's reader.
+
+See ``contract/rules.py`` and ``csrc/runtime/bundle/operator_block.h``; a test compares with that.
 
 A manifest beyond a limit would build a bundle that nobody can open, so the plan refuses it.
 """

@@ -30,7 +30,10 @@ _FASTER: Final = "is faster"
 
 
 def kind_of(why: str) -> str:
-    """The kind of a reason for which a row chooses nothing, without what stands in the one row."""
+    """Return the kind of a reason.
+
+    Details of the one row are left out.
+    """
     for words in (_BEFORE, _FASTER):
         if why.endswith(words):
             return f"another row about the shape {words}"
@@ -43,7 +46,10 @@ def kind_of(why: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """How measured rows call a recipe, and what they must agree with: columns with texts, columns with programs."""
+    """The name of a recipe in measured rows, and its conditions.
+
+    A row must agree with columns with texts, and columns with programs.
+    """
 
     recipe: int
     name: tuple[tuple[str, str], ...]
@@ -51,7 +57,7 @@ class Called:
 
 
 class _Shape(NamedTuple):
-    """What a row is about: a device, and values of the compared slots."""
+    """The subject of a row: a device, and values of compared slots."""
 
     cus: int
     values: tuple[int, ...]
@@ -83,7 +89,10 @@ class _Table:
 
 
 def called(kernel: Kernel, variant: Variant, slots: Slots, recipe: int, problems: Problems) -> list[Called]:
-    """How rows call this variant; nothing when its kernel does not say."""
+    """List the names by which measured rows call this variant.
+
+    Empty when its kernel does not say.
+    """
     if kernel.measured is None:
         return []
     scope, words = variant.scope(slots), variant.filling
@@ -124,7 +133,7 @@ class Importer:
         self.padding: dict[tuple[bytes, tuple[int, ...]], Callable[[int], int]] = {}
 
     def rows(self) -> Imported:
-        """The rows for this target.
+        """Return the rows for this target.
 
         Raises:
             FetchError: a source tree has no such table.
@@ -164,7 +173,7 @@ class Importer:
         return len(self.problems.lines) == before
 
     def _read(self, table: _Table) -> Iterable[_Row]:
-        """The rows that are about this operator and target."""
+        """Return the rows that are about this operator and target."""
         before = len(self.problems.lines)
         header, lines = tables.numbered(table.name, self.root, self.problems)
         table.rows = len(lines)
@@ -238,7 +247,10 @@ class Importer:
         return tuple(value for name, value in zip(self.compared, values, strict=True) if name != self.padded)
 
     def _decide(self, group: Mapping[int, _Row], of: Mapping[str, _Table]) -> Iterable[TunedRow]:
-        """The tuned rows of a group: a row that names nothing keeps its calls from the others, as in the look-up."""
+        """Return the tuned rows of a group.
+
+        A row that names nothing keeps its calls from the others, as in the look-up.
+        """
         ranges: dict[int, list[Range]]
         try:
             one = next(iter(group.values())).shape
@@ -262,7 +274,10 @@ class Importer:
                     yield made
 
     def _paddings(self, shape: _Shape) -> list[Callable[[int], int]]:
-        """What is known of the group is put into the programs, so that groups that are padded alike have equal ones."""
+        """Specialise the padding programs to the group.
+
+        Groups that are padded alike have equal ones.
+        """
         known = dict(zip(self.compared, shape.values, strict=True)) | {COMPUTE_UNITS: shape.cus}
         scope = self.slots.scope({name: value for name, value in known.items() if name != self.padded})
         texts = self.said.padded.get(str(self.padded), [])
@@ -280,8 +295,10 @@ class Importer:
         return self.padding.setdefault((code, others), padded)
 
     def _agreed(self, each: Called, row: _Row, ranges: list[Range]) -> list[Range]:
-        """Where the recipe does what the row says: its work may depend on the size that is padded. At the row's own size it does
-        (``_recipes``), so one that reads no such size does everywhere.
+        """Select the ranges in which the recipe does the row's work.
+
+        The work may depend on the size that is padded. At the row's own size it agrees (``_recipes``), so one that reads no such
+        size agrees everywhere.
         """
         if not self.padded:
             return ranges
@@ -291,7 +308,10 @@ class Importer:
         return where(ranges, lambda size: not self._differs(each, row, size))
 
     def _recipes(self, row: _Row) -> tuple[list[Called], str]:
-        """The recipes that the row names and that do what it says; or why there is none."""
+        """Find the recipes that the row names and that agree.
+
+        Or the reason why there is none.
+        """
         named = [
             each
             for columns, calls in self.calls.items()

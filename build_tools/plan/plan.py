@@ -42,7 +42,7 @@ ROW: Final = "row"
 
 
 def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
-    """The target table as records of the pipeline."""
+    """Return the target table as records of the pipeline."""
     return {
         name: TargetFacts(
             name=name, **{**row.model_dump(), "cus": tuple(row.cus), "devices": tuple(row.devices)}
@@ -52,7 +52,7 @@ def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
 
 
 class _At(NamedTuple):
-    """Where the planner is, for what it leaves out."""
+    """The place of the planner, for things that it leaves out."""
 
     operator: str
     target: str
@@ -175,8 +175,10 @@ class _Planner:
             self.fails(problems, table, at)
 
     def trial(self, table: str) -> Problems:
-        """Where to say what is wrong with a kernel whose rows are in ``table`` ("": in the manifest). A list of its own where
-        that is not pinned: what does not fit there is left out, and wrong in no manifest.
+        """Return the problem list for a kernel with rows in ``table``.
+
+        "": in the manifest. A table that is not pinned has a list of its own: rows that do not fit there are left out, and are no
+        problem of a manifest.
         """
         return Problems() if self.once.unpinned(table) else self.problems
 
@@ -190,7 +192,10 @@ class _Planner:
         return True
 
     def with_rows(self, kernel: model.Kernel, target: TargetFacts, at: _At) -> model.Kernel | None:
-        """The kernel with the rows of its table as an axis; None when there are none."""
+        """Return the kernel with the rows of its table as an axis.
+
+        None when there are none.
+        """
         said = kernel.variants_from
         if said is None:
             return kernel
@@ -227,7 +232,10 @@ class _Planner:
         return there
 
     def lacking(self, source: str, problem: str, at: _At, entry: str = "") -> None:
-        """A file that is not there: wrong in the manifest, but of a tree that is not pinned only missing."""
+        """Report a missing file.
+
+        It is wrong in the manifest; of a tree that is not pinned it is only missing.
+        """
         if self.once.unpinned(source):
             self.left_out[LeftOut(source, "there is no such file", *at, entry)] = None
         else:
@@ -340,7 +348,10 @@ class _Planner:
 def _id_of(
     spec: model.Operator, kernel: model.Kernel, variant: Variant, target: TargetFacts, job: JobDraft | None = None
 ) -> str:  # fmt: skip
-    """The id of a job; without one that of the variant, as far as it is known before its jobs are."""
+    """Return the id of a job.
+
+    Without one that of the variant, as far as it is known before its jobs are.
+    """
     step = f".{job.step}" if job and job.step else ""
     used = None if job is None or job.used is None else set(job.used)
     backend = job.backend if job else kernel.backend
@@ -379,7 +390,7 @@ def plan_into(
     prove: bool = True,
     ck: str = model.TUNED,
 ) -> Plan:
-    """As :func:`make_plan`, but what is wrong in the manifests goes to ``problems``."""
+    """Plan as :func:`make_plan`, adding problems to ``problems``."""
     check_filters(manifest, profiles, targets)
     planner = _Planner(manifest, root, inputs_of, problems, prove, ck, Once(root, problems))
     facts = target_facts(manifest)

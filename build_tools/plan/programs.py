@@ -50,7 +50,10 @@ def _compiled(text: str | int, names: tuple[str, ...], scope: Scope) -> bytes:
 
 
 def constant_of(text: str | int, code: bytes, problems: Problems, *path: str | int) -> int | None:
-    """The value of a program that needs no call; None when it does."""
+    """Return the value of a program that needs no call.
+
+    None when it does.
+    """
     try:
         return _value(code)
     except ExpressionError as error:
@@ -63,12 +66,15 @@ _value: Final = lru_cache(maxsize=8192)(constant_value)
 
 
 def meaning(text: str, scope: Scope) -> tuple[object, ...]:
-    """What one text means in ``scope``, slots too."""
+    """Return the meaning of a text in ``scope``, slots included."""
     return (scope.key, *map(scope.words.get, names_of(text)))
 
 
 def meanings(texts: Iterable[str], scope: Scope) -> tuple[object, ...]:
-    """What the names in these texts mean in ``scope``, slots apart: equal for two variants in which the texts mean the same."""
+    """Return the meaning of these texts' names in ``scope``, without slots.
+
+    It is equal for two variants in which the texts mean the same.
+    """
     return _meanings(_all_names(tuple(texts)), scope)
 
 

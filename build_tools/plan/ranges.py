@@ -1,4 +1,6 @@
-"""Which calls a measured row decides: those of its own shape, and those whose padded size is looked up as its.
+"""Find the calls that a measured row decides.
+
+They have its own shape, or a padded size that is looked up as its.
 
 An upstream that measured one size of a dim uses the row for others, too: it looks a call up by its own size, then by one
 padded size after the other, and takes the first row that is there. Here the same is worked out when a bundle is built, as ranges.
@@ -42,7 +44,10 @@ def decided(sizes: Iterable[int], paddings: Sequence[Callable[[int], int]]) -> d
 
 @lru_cache(maxsize=8192)
 def _reaches(size: int, padding: Callable[[int], int]) -> int:
-    """The first size that is looked up as ``size`` or more: mostly padding adds, so that it is no larger than that."""
+    """Find the first size that is looked up as ``size`` or more.
+
+    Mostly padding adds, so that it is no larger than that.
+    """
     end = size if 0 < size < TOP and padding(size) >= size else TOP
     return bisect_left(range(TOP), size, lo=1, hi=max(1, end), key=padding)
 
@@ -69,7 +74,10 @@ def joined(ranges: Iterable[Range]) -> list[Range]:
 
 
 def where(ranges: Iterable[Range], holds: Callable[[int], bool]) -> list[Range]:
-    """The sizes in ``ranges`` for which it holds; of a longer range the first :data:`MOST` are tried."""
+    """Return the sizes in ``ranges`` for which it holds.
+
+    Of a longer range the first :data:`MOST` are tried.
+    """
     return joined(
         (size, size)
         for first, last in ranges

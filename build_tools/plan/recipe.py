@@ -32,7 +32,10 @@ _UNNAMED: Final = re.compile(r"[^A-Za-z0-9_.]+")
 
 
 class JobDraft(NamedTuple):
-    """What a step needs compiled; the plan makes it a job with an id, shared by equal drafts."""
+    """A compile that a step needs.
+
+    The plan makes it a job with an id, shared by equal drafts.
+    """
 
     step: str
     backend: Backend
@@ -55,7 +58,7 @@ class RecipeDraft:
 
 
 def steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
-    """The steps as written, or the one step that a kernel without steps is."""
+    """Return the steps as written, or a kernel's only step."""
     if kernel.steps:
         for key in ("symbol", "demangled", "grid", "block", "args", "lds", "slot", "assume"):
             if getattr(kernel, key) is not None:
@@ -85,7 +88,7 @@ def _steps_of(kernel: Kernel, problems: Problems) -> list[StepSpec]:
 
 
 def draft(kernel: Kernel, variant: Variant, slots: Slots, problems: Problems) -> RecipeDraft | None:
-    """The recipe of ``variant``, or None when its conditions can never hold."""
+    """Draft the recipe of ``variant``; None if it can never hold."""
     scope = variant.scope(slots)
     conditions = _conditions(kernel, scope, problems)
     if conditions is None:

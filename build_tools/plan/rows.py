@@ -54,7 +54,9 @@ def filled(text: str, words: Mapping[str, object]) -> str:
 
 
 def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row]:
-    """The rows for ``target`` that ``said`` keeps, in the order of the table, each with its ``name``.
+    """Select the table's rows for ``target``, in order.
+
+    Each has its ``name``.
 
     Raises:
         FetchError: a source tree has no such table.
@@ -90,7 +92,9 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
 
 
 def numbered(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, Row]]:
-    """As :func:`read`, the rows typed and by the names of their columns; all that ask get the same rows, to be left as they are.
+    """Read typed rows of a table, by the names of their columns.
+
+    As :func:`read`. All callers get the same rows and must not change them.
 
     Raises:
         FetchError: there is no such table.
@@ -122,7 +126,10 @@ def _numbered(text: str) -> dict[int, Row]:
 
 @lru_cache(maxsize=128)
 def _read(text: str) -> tuple[tuple[str, ...], dict[int, list[str]], tuple[tuple[int, int], ...]]:
-    """As :func:`read`, for all targets and operators that name the table; and (line, cells) of rows with too few or too many."""
+    """Read a table for all targets and operators that name it.
+
+    As :func:`read`; also (line, cells) of rows with too few or too many.
+    """
     kept = [
         (number, line)
         for number, line in enumerate(text.splitlines(), 1)
@@ -186,7 +193,10 @@ def typed(rows: list[dict[str, str]]) -> list[Row]:
 
 
 def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Problems) -> list[bool]:
-    """Which of ``rows`` meet all ``conditions``; none when one of these is wrong."""
+    """Tell which rows meet all conditions.
+
+    None do when a condition is wrong.
+    """
     kept = [True] * len(rows)
     for place, text in enumerate(conditions):
         try:
@@ -201,7 +211,7 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
 
 
 def cell(text: str, row: Row, target: str) -> Constant:
-    """What stands under the column ``text``, or what this expression of columns comes to.
+    """Evaluate a column or an expression of columns.
 
     Raises:
         ExpressionError: it is neither.
@@ -229,7 +239,10 @@ def _scope(row: Row, target: str) -> Scope:
 
 
 def _named(said: Rows, table: str, rows: list[Row], problems: Problems) -> list[Row]:
-    """The rows with their names: what ``name`` says, else their numbers, else the file's stem. Two of one name are a problem."""
+    """Return the rows with their names.
+
+    What ``name`` says, else their numbers, else the file's stem. Two of one name are a problem.
+    """
     named: dict[str, Row] = {}
     for row in rows:
         try:

@@ -17,8 +17,10 @@ SETS: Final = (SAMPLE, CURATED, TUNED)
 
 
 def set_of(kernel: Kernel, variant: Variant, problems: Problems) -> str:
-    """The smallest set that ``variant`` belongs to: the first of which a condition holds, ``tuned`` when none does; ``sample``
-    for every variant of a kernel that says nothing about sets.
+    """Return the smallest set of ``variant``.
+
+    The first of which a condition holds, ``tuned`` when none does; ``sample`` for every variant of a kernel that says nothing of
+    sets.
     """
     if not kernel.sets:
         return SAMPLE
@@ -29,7 +31,10 @@ def set_of(kernel: Kernel, variant: Variant, problems: Problems) -> str:
 
 
 def holds(wanted: str, smallest: str) -> bool:
-    """Does the set ``wanted`` hold a variant of which ``smallest`` is the smallest set?"""
+    """Tell whether the set ``wanted`` holds a variant.
+
+    ``smallest`` is the smallest set of the variant.
+    """
     return SETS.index(smallest) <= SETS.index(wanted)
 
 

@@ -1,4 +1,7 @@
-"""What is the same for all bundles of a plan, and is looked up once for all of them: source trees and signatures."""
+"""Look up shared facts once for all bundles of a plan.
+
+They are source trees and signatures.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,10 @@ class Once:
         return slots if of is spec else assign_slots(spec, self.problems)
 
     def records(self, slots: Slots, fp8: str) -> tuple[tuple[Tensor, ...], tuple[TypeVariable, ...]]:
-        """The tensors and type variables of a signature on targets with this fp8."""
+        """Build the tensors and type variables of a signature.
+
+        They are those on targets with this fp8.
+        """
         key = slots, fp8
         if key not in self._records:
             self._records[key] = tensor_records(slots, fp8, self.problems), type_variables(slots, fp8)

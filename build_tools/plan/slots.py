@@ -52,7 +52,10 @@ class Slots:
         self, constants: dict[str, int] | None = None, strings: dict[str, str] | None = None,
         words: dict[str, int | str] | None = None,
     ) -> Scope:  # fmt: skip
-        """The names that an expression of this operator may use. ``words``: constants and strings, where they are one already."""
+        """Return the names that an expression of this operator may use.
+
+        ``words``: constants and strings, where they are one already.
+        """
         return self._bare.known(constants or {}, strings or {}, words)
 
     @cached_property
@@ -188,7 +191,7 @@ def _names(
 
 
 def tensor_records(slots: Slots, fp8: str, problems: Problems) -> tuple[Tensor, ...]:
-    """The contract records of the tensors on a target with this fp8 flavour."""
+    """Build the tensors' records on targets with this fp8."""
     places = {name: place for place, name in enumerate(slots.names)}
     variables = list(slots.types)
     records = []
@@ -229,7 +232,7 @@ def _dim(text: str, slots: Slots, places: dict[str, int], problems: Problems) ->
 
 
 def attribute_records(slots: Slots) -> tuple[Attribute, ...]:
-    """The contract records of the attributes."""
+    """Return the contract records of the attributes."""
     places = {name: place for place, name in enumerate(slots.names)}
     return tuple(
         Attribute(
@@ -244,7 +247,7 @@ def attribute_records(slots: Slots) -> tuple[Attribute, ...]:
 
 
 def type_variables(slots: Slots, fp8: str) -> tuple[TypeVariable, ...]:
-    """The contract records of the type variables on a target with this fp8 flavour."""
+    """Build the type variables' records on targets with this fp8."""
     return tuple(
         TypeVariable(name, tuple(dtype.resolve(text, fp8).number for text in allowed))
         for name, allowed in slots.types.items()

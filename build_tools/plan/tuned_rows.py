@@ -19,7 +19,10 @@ def tuned_rows(
     name: str | None, root: Path, slots: Slots, kernels: Sequence[Kernel], recipes: Sequence[Recipe], target: str,
     targets: set[str], problems: Problems,
 ) -> tuple[tuple[int, ...], tuple[TunedRow, ...]]:  # fmt: skip
-    """As :func:`read_tuned`, of the table that an operator names; ``root``: the repository."""
+    """Read the tuned table that an operator names.
+
+    As :func:`read_tuned`; ``root``: the repository.
+    """
     if name is None:
         return (), ()
     path = root / "manifests" / name

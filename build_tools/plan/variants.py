@@ -46,7 +46,10 @@ class Variant:
         return "-".join(text for _, text in self.axes) or "default"
 
     def name_of(self, used: set[str] | None) -> str:
-        """The name from the axes that set a constant in ``used`` (all axes when None)."""
+        """Name a variant by the axes that set a constant in ``used``.
+
+        All axes when None.
+        """
         if used is None:
             return self.name
         return "-".join(text for axis, text in self.axes if used & set(self.keys[axis])) or "default"
@@ -56,7 +59,10 @@ class Variant:
         return self._numbers
 
     def strings(self) -> dict[str, str]:
-        """String constants, type variables and the target's name, for comparisons in expressions."""
+        """Return the texts for comparisons in expressions.
+
+        String constants, type variables and the target's name.
+        """
         return self._strings
 
     def __post_init__(self) -> None:
@@ -78,7 +84,7 @@ class Variant:
             object.__setattr__(self, name, each)
 
     def scope(self, slots: Slots) -> Scope:
-        """What an expression of this kernel variant may use."""
+        """Return the scope of expressions of this kernel variant."""
         return slots.scope(self._numbers, self._strings, self.words)
 
 
@@ -168,7 +174,10 @@ def _filled(constants: dict[str, Constant], facts: dict[str, Constant]) -> dict[
 
 
 def any_holds(texts: Sequence[str], variant: Variant, problems: Problems, *key: str) -> bool:
-    """Does one of these conditions on constants, type variables and ``target`` hold? ``key``: their place in the manifest."""
+    """Tell whether one of these conditions holds.
+
+    They are on constants, type variables and ``target``. ``key``: their place in the manifest.
+    """
     if not texts:
         return False
     known = variant.words.get

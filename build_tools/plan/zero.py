@@ -24,7 +24,10 @@ _BYTES: Final = _THREADS * 64
 
 
 def zero_step(kernel: Kernel, spec: Step, variant: Variant, slots: Slots, problems: Problems) -> Step | None:
-    """The launch that ``spec.zero`` means; None, and why in ``problems``, when there is none."""
+    """Build the launch that ``spec.zero`` means.
+
+    None, and why in ``problems``, when there is none.
+    """
     assert spec.zero is not None
     for key in (
         "symbol",
@@ -69,7 +72,7 @@ def _workspace(kernel: Kernel, problems: Problems) -> str | None:
 
 
 def _tensor(name: str, slots: Slots, variant: Variant, problems: Problems) -> str | None:
-    """The tensor's bytes, as an expression."""
+    """Return the tensor's bytes, as an expression."""
     place = slots.tensor_index(name)
     if place is None:
         known = [*(spec.name for spec in slots.tensors), WORKSPACE]

@@ -20,8 +20,9 @@ _LEFT_OUT: Final = "left out"
 
 
 class Walked:
-    """Which dims were more than 1 in some call, and which values options had, for each recipe. ``recipes``: those of the bundles,
-    by digest.
+    """The dims and option values that calls of each recipe used.
+
+    Dims that were more than 1 in some call. ``recipes``: those of the bundles, by digest.
     """
 
     def __init__(self, recipes: Mapping[str, Provable]) -> None:
@@ -113,7 +114,7 @@ class Walked:
         return found
 
     def _assembly(self, digest: str) -> bool:
-        """Does this recipe launch AITER's assembly?"""
+        """Tell whether a recipe launches AITER's assembly."""
         built = self._recipes[digest].built if digest in self._recipes else None
         return built is not None and _backend(*built) == "asm"
 
@@ -179,8 +180,10 @@ class Walked:
         return name in said or f"{self._recipes[digest].kernel.partition('.')[2]}.{name}" in said
 
     def unnoticed(self, digests: Collection[str]) -> dict[str, str]:
-        """Those of ``digests`` of whose calls fewer than two, of different values of an option, would refuse another of these
-        values: what stands in a kernel in its place would be right in all of them. Draws inputs, and answers them.
+        """Find options that a kernel could ignore unnoticed.
+
+        Of each of ``digests``: fewer than two calls, of different values of an option, would refuse another of these values, so a
+        constant in a kernel in its place would be right in all of them. Draws inputs, and answers them.
         """
         found = {}
         for digest in self._values.keys() & digests & self._recipes.keys():
@@ -204,7 +207,7 @@ def _backend(operator: Operator, recipe: Recipe) -> str:
 
 
 def _value(bound: Bound, name: str) -> Any:
-    """What a call gives; of a tensor, whether it is there."""
+    """Return a call's value; for a tensor, whether it is given."""
     if name not in bound.tensors:
         return bound.values[name]
     return _GIVEN if bound.tensors[name] is not None else _LEFT_OUT

@@ -1,4 +1,7 @@
-"""Which calls are executed: those that would choose a recipe without a receipt, or with one for other calls."""
+"""Choose the calls to execute.
+
+They would choose a recipe without a receipt, or with one for other calls.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ class Choice:
     names: dict[tuple[str, str, str], str] = field(default_factory=dict)
 
     def note(self, cases: Cases, bound: Bound, target: str, recipes: Collection[str]) -> None:
-        """A call on ``target``, and the recipes that it chooses and launches."""
+        """Record a call on ``target`` with its chosen recipes."""
         self.walked.note(cases, bound, recipes)
         name = self.names[target, bound.subject.name, bound.label] = bound.name
         for digest in recipes:

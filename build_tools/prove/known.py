@@ -1,4 +1,4 @@
-"""What is proved as things are now: receipts whose formula is still the operator's."""
+"""Select the receipts whose formula is still the operator's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from build_tools.judge.receipts import Receipt
 
 
 def known(root: Path) -> dict[str, Receipt]:
-    """The receipts below ``root`` that hold, by recipe.
+    """Return the receipts below ``root`` that hold, by recipe.
 
     Raises:
         ManifestError: a file of receipts cannot be read.

@@ -33,10 +33,12 @@ from build_tools.prove.workers import Line, Place
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What to prove. ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all
-    (targets: those that the embedded device can be). ``everything``: also what has a receipt. ``workers``: 0 is one per core.
-    ``house``: the repository whose runtime and embedded device execute; None: it is ``root``. ``program``: what Python starts
-    there instead of the package's executor.
+    """The settings of a proof.
+
+    ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all (targets: those that
+    the embedded device can be). ``everything``: also recipes with a receipt. ``workers``: 0 is one per core. ``house``: the
+    repository whose runtime and embedded device execute; None: it is ``root``. ``program``: the Python program where operators
+    are not the package's own.
     """
 
     root: Path
@@ -64,9 +66,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """What was found. ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now, ``unchosen``:
-    recipes in words that no call chose, ``narrow``: those whose calls show too little, which get no receipt; ``changed``: files
-    that were written.
+    """The outcome of a proof.
+
+    ``wrong``: lines of calls that are not right; ``unproved``: entries that have no receipt now; ``unchosen``: recipes in words
+    that no call chose; ``narrow``: those whose calls show too little, which get no receipt; ``changed``: files that were written.
     """
 
     rows: tuple[Row, ...]
@@ -124,7 +127,10 @@ def operators_in_part(manifest: Manifest, built: Iterable[Built]) -> frozenset[s
 
 
 def _cases(settings: Settings, manifest: Manifest) -> dict[str, Cases]:
-    """Those of the operators that are asked for; a family's are read as a whole, other families' are not."""
+    """Read the cases of the requested operators.
+
+    A family's are read as a whole, other families' are not.
+    """
     known = {subject.name: subject for subject in subjects(manifest)}
     refuse_unknown("prove operators", settings.operators, known)
     names = [name for name in known if not settings.operators or name in settings.operators]
@@ -154,7 +160,10 @@ def chosen(
     places: Mapping[str, Place],
     wanted: Wanted | None,
 ) -> Choice:
-    """The calls of ``operators`` to execute at ``places``, one for each profile."""
+    """Choose the calls of ``operators`` to execute at ``places``.
+
+    There is one place for each profile.
+    """
     names = {
         profile: {entry.operator for entry in built.entries if entry.profile == profile} for profile in places
     }
@@ -245,7 +254,7 @@ class _Book:
         }
 
     def holding(self) -> Mapping[str, Receipt]:
-        """Those of which the same is asked as then."""
+        """Return the receipts whose state is unchanged."""
         return receipts.holding(self.known, self.states, self.findings)
 
     def outdated(self, labels: Mapping[str, Collection[str]]) -> Iterator[str]:
@@ -259,7 +268,10 @@ class _Book:
                 yield digest
 
     def note(self, lines: Sequence[Line], choice: Choice, built: Built) -> None:
-        """What lines say, but for recipes that calls which did not come to their end choose, too, or whose calls show little."""
+        """Keep the receipts of the executor's lines.
+
+        Recipes are left out that unfinished calls choose, too, or whose calls show too little.
+        """
         found = receipts.collect(lines, EMBEDDED_CHECKS, built.recipes, choice.names)
         narrow = choice.walked.unshared() | choice.walked.narrow()
         narrow |= choice.walked.unnoticed(found.receipts.keys() - narrow.keys())
@@ -298,7 +310,10 @@ class _Book:
                 yield f"{built.target} {recipe.kernel}[{recipe.variant}]"
 
     def row(self, operator: str, built: Built, known: Mapping[str, Receipt]) -> Row:
-        """What is known of an operator on a target now; ``known``: the receipts that hold."""
+        """Summarise an operator on a target.
+
+        ``known``: the receipts that hold.
+        """
         mine = [entry for entry in built.entries if entry.operator == operator]
         worst = max(
             (known[digest].worst for entry in mine for digest in entry.recipes if digest in known),

@@ -1,4 +1,7 @@
-"""What a proof needs: a target's bundles as the sources are now, the embedded device and the native extension in ``src``."""
+"""Prepare a proof.
+
+It needs a target's bundles as the sources are now, the embedded device and the native extension in ``src``.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ class Built:
     sets: frozenset[str] = frozenset()
 
     def serving(self, profile: str) -> tuple[Path, ...]:
-        """The files that are installed together for ``profile``."""
+        """Return the files that are installed together for ``profile``."""
         names = list(self.bundles)
         return tuple(self.bundles[name] for name in names[: names.index(profile) + 1])
 
@@ -45,7 +48,9 @@ class Built:
 def open_target(
     manifest: Manifest, root: Path, folders: Sequence[Path], target: str, operators: Collection[str]
 ) -> Built:
-    """The bundles of ``target`` in the first of ``folders`` that has all of ``operators`` as they are now.
+    """Open the bundles of ``target`` that are current.
+
+    They are in the first of ``folders`` that has all of ``operators`` as they are now.
 
     Raises:
         NotReadyError: none has; the reason is the last one's.
@@ -102,7 +107,9 @@ def _with_sets(manifest: Manifest, profile: str) -> set[str]:
 
 
 def provable(bundle: Bundle, manifest: Manifest, meanings: Mapping[State, str]) -> dict[str, Provable]:
-    """The recipes of a bundle by digest; ``meanings``: the state of all that is asked.
+    """Return the recipes of a bundle by digest.
+
+    ``meanings``: the state of all that is asked.
 
     Raises:
         FormatError: a block of the bundle is damaged.
@@ -142,7 +149,9 @@ def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict
 
 
 def native_parts(root: Path) -> Path:
-    """The embedded device's library below ``root``, when the native extension is there, too.
+    """Find the embedded device's library and the native extension.
+
+    Both lie below ``root``.
 
     Raises:
         NotReadyError: one of them is not beside its package in ``src``.

@@ -28,8 +28,10 @@ _NEEDED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """What lines brought. ``proved``: recipes of the bundles here, ``wrong``: code objects of them; ``strange``: how often others
-    were chosen, ``outdated``: one whose answer came from another state of the formula.
+    """The outcome of joining recorded lines.
+
+    ``proved``: recipes of the bundles here; ``wrong``: code objects of them; ``strange``: how often others were chosen;
+    ``outdated``: one whose answer came from another state of the formula.
     """
 
     lines: int
@@ -107,7 +109,7 @@ def _lines(path: Path) -> Iterator[Line]:
 
 
 def _names(root: Path, manifest: Manifest, targets: Collection[str]) -> dict[tuple[str, str, str], str]:
-    """The names of all calls that are made on ``targets``."""
+    """Return the names of all calls that are made on ``targets``."""
     known = table.load(root / "manifests", subjects(manifest), manifest.targets)
     return {
         (target, name, bound.label): bound.name

@@ -29,7 +29,10 @@ def strides_of(bound: Bound) -> dict[str, int]:
 
 
 def shown(bound: Bound) -> frozenset[str]:
-    """Those that are neither what the sizes of the dims inside give, nor the next stride times its size."""
+    """Find the strides that a call tests.
+
+    Such a stride is neither that of dense dims inside, nor the next stride times its size.
+    """
     dims = bound.subject.dims()
     return frozenset(
         name
@@ -180,7 +183,7 @@ def _settled(bound: Bound) -> dict[str, int]:
 
 
 def _values(operator: Operator, bound: Bound, settled: Mapping[str, int] | None = None) -> list[int]:
-    """What the slots hold in a call, as far as its words say."""
+    """List the values of the slots that a call's words determine."""
     known: dict[str, int] = {
         **(settled or {}),
         **strides_of(bound),

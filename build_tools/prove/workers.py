@@ -29,9 +29,10 @@ _AGAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where calls are executed: which sources, bundles and target; ``library`` is the embedded device's, for those that run, and
-    ``known`` what it passes over (``judge/findings.py``). ``program``: what Python starts where operators are not the
-    package's own.
+    """The sources, bundles and target of executed calls.
+
+    ``library`` is the embedded device's, for those that run, and ``known`` the findings that it passes over
+    (``judge/findings.py``). ``program``: the Python program where operators are not the package's own.
     """
 
     root: Path
@@ -43,12 +44,14 @@ class Place:
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts an executor."""
+        """The command of an executor."""
         return (sys.executable, *self.program) if self.program else _COMMAND
 
     def environment(self) -> dict[str, str]:
-        """What the children get: one thread each, since there is one child for every core; every check on, and NaN in workspaces:
-        fresh pages are zeros, and would hide what a kernel reads and nobody wrote.
+        """Return the environment of the children.
+
+        One thread each, since there is one child for every core; every check on, and NaN in workspaces: fresh pages are zeros,
+        and would hide a read of memory that nobody wrote.
         """
         return {
             "PYTHONPATH": str(self.root / "src"),
@@ -63,7 +66,7 @@ class Place:
 
 
 def explained(place: Place, calls: Iterable[Call]) -> Iterator[Line]:
-    """What each call would launch; executes nothing.
+    """Explain each call's launch without executing it.
 
     Raises:
         ExecutorError: the child ended.
@@ -78,7 +81,9 @@ def explained(place: Place, calls: Iterable[Call]) -> Iterator[Line]:
 def executed(
     place: Place, makers: Sequence[Callable[[], Call]], workers: int = 0
 ) -> Generator[tuple[int, Line, float], None, None]:
-    """(which, its line, seconds) of each call as it is done. Calls are made where they are sent: that takes time, too.
+    """Yield (which, its line, seconds) of each call as it is done.
+
+    Calls are made where they are sent: that takes time, too.
 
     Raises:
         ExecutorError: a child ended.

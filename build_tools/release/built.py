@@ -54,7 +54,10 @@ def commits(wheels: Iterable[Path]) -> dict[str, str]:
 
 
 def differences(wheels: Iterable[Path], commit: str) -> Iterator[str]:
-    """A line for each of ``wheels`` that was not built at ``commit``, where this checkout is, or of which nobody knows."""
+    """Yield a line for each wheel not built at ``commit``.
+
+    The checkout is there; a wheel whose commit nobody knows counts, too.
+    """
     wheels = list(wheels)
     known = commits(wheels)
     for path in wheels:

@@ -1,4 +1,7 @@
-"""What changed from one release to the next, from their two records: operators, entries and why, receipts, sizes, wheels."""
+"""Compare the records of two releases.
+
+Operators, entries and why, receipts, sizes, wheels.
+"""
 
 from __future__ import annotations
 
@@ -167,7 +170,7 @@ def _signatures(before: Rows, after: Rows) -> dict[str, tuple[str, str]]:
 
 
 def _tools(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -> dict[str, tuple[str, str]]:
-    """What compiled, where its version is another one; "" for none."""
+    """List the tools whose version changed; "" for none."""
     one = {name: version for row in old for name, version in row["tools"].items()}
     other = {name: version for row in new for name, version in row["tools"].items()}
     return {
@@ -198,7 +201,10 @@ def _changed(
 def _why(
     backend: str, sources: Iterable[str], old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[str]:
-    """What compiled an entry, and what it was compiled from, where either is another one now."""
+    """Yield the reasons why an entry changed.
+
+    Its compiler or its sources are other ones now.
+    """
     for name, (one, other) in _tools([old], [new]).items():
         if _OWN.get(name, backend) == backend:
             yield f"{name} {one or 'none'} -> {other or 'none'}"
@@ -227,5 +233,8 @@ def _sizes(old: Iterable[Mapping[str, Any]], new: Iterable[Mapping[str, Any]]) -
 
 
 def sources_of(family: str, kernels: Iterable[str]) -> list[str]:
-    """What a record names of an operator, for :func:`compute` to find its files again."""
+    """List an operator's files for a record.
+
+    :func:`compute` finds them again by these names.
+    """
     return sorted({f"manifests/{family}/{_MANIFEST}", *kernels})

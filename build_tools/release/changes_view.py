@@ -8,7 +8,7 @@ from build_tools.release.changes import MOST, Changes, Entry
 
 
 def render(changes: Changes) -> str:
-    """The page."""
+    """Return the page."""
     lines = [f"# aiter-prebuilt {changes.new}", "", f"Compared with {changes.old}.", ""]
     for title, part in (
         ("Operators", _operators(changes)),

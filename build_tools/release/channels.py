@@ -77,7 +77,10 @@ def _yanked(version: str, asked: str) -> str | None:
 
 
 def _version_of(name: str) -> str:
-    """The version of a wheel's name; nothing of another file's."""
+    """Return the version of a wheel's name.
+
+    Nothing of another file's.
+    """
     match = _WHEEL.fullmatch(Path(name).name)
     return match["version"] if match else ""
 

@@ -33,7 +33,9 @@ Run = Mapping[str, Any]
 
 
 def read(path: Path) -> list[dict[str, Any]]:
-    """The runs in a file, of the data or as tests wrote it; none where there is no file.
+    """Read the runs in a file; empty where there is no file.
+
+    It is of the data or as tests wrote it.
 
     Raises:
         ReleaseError: it holds something else.
@@ -66,7 +68,10 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def joined(known: Iterable[Run], more: Iterable[Run]) -> list[dict[str, Any]]:
-    """A run of the same with the same takes the older one's place, but never a part of it a whole one's."""
+    """Join runs; a newer equal run replaces the older.
+
+    A part of a run never replaces a whole one.
+    """
     found: dict[tuple[Any, ...], Run] = {}
     for run in (*known, *more):
         before = found.get(_key(run))
@@ -85,7 +90,7 @@ def document(runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def result(run: Run) -> str:
-    """What came out, in words."""
+    """Describe the result of a run in words."""
     words = [f"{run['passed']} passed"]
     words += [f"{run['failed']} FAILED"] if run["failed"] else []
     words += [f"{run['skipped']} skipped"] if run["skipped"] else []
@@ -99,7 +104,7 @@ def _short(commit: str) -> str:
 
 
 def render(runs: Sequence[Run]) -> str:
-    """The page."""
+    """Return the page."""
     lines = [_HEAD, f"| what was run | {' | '.join(COLUMNS.values())} | and | came out | commit, date |"]
     lines.append(f"|{'---|' * (len(COLUMNS) + 4)}")
     for run in runs:

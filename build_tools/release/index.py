@@ -108,7 +108,10 @@ def yank(version: str, reason: str, path: Path = YANKED) -> None:
 
 
 def released(version: str, root: Path, folders: Iterable[Path]) -> bool:
-    """Does anything here know ``version``: the checkout at ``root``, a tag of it, or a wheel in one of ``folders``?"""
+    """Tell whether anything here knows ``version``.
+
+    The checkout at ``root``, a tag of it, or a wheel in one of ``folders``.
+    """
     tags = run(["git", "-C", str(root), "tag", "--list", version, f"v{version}"], timeout=60)
     return (
         version == VERSION
@@ -118,7 +121,7 @@ def released(version: str, root: Path, folders: Iterable[Path]) -> bool:
 
 
 def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
-    """What the index says of a wheel.
+    """Read a wheel's row of the index.
 
     Raises:
         MirrorError: it is no wheel, or its name says another distribution or version than it does.
@@ -146,7 +149,10 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
 
 
 def write_index(folder: Path, wheels: Iterable[Listed]) -> None:
-    """The pages of an index in ``folder / simple``, whose files lie in ``folder / files``."""
+    """Write the pages of an index in ``folder / simple``.
+
+    Its files lie in ``folder / files``.
+    """
     projects: dict[str, list[Listed]] = defaultdict(list)
     for wheel in wheels:
         projects[wheel.project].append(wheel)

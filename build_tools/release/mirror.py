@@ -70,7 +70,9 @@ def deploy(
 
 
 def write(folder: Path, keys: Sequence[Signer]) -> list[str]:
-    """The index, the page and the list of a folder whose wheels are there, as what is yanked says now; the files of its wheels.
+    """Write the index, page and list of a folder of wheels.
+
+    Yanked wheels are marked; the result lists the files of its wheels.
 
     Raises:
         MirrorError: a wheel is none.

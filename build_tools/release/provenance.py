@@ -1,4 +1,6 @@
-"""Where a wheel comes from, as machines read it: an in-toto statement with SLSA's provenance, beside each wheel.
+"""Write a wheel's provenance for machines.
+
+An in-toto statement with SLSA's provenance, beside each wheel.
 
 It says what the build knows: the commit (``built.py``), all that it may take from outside by the hashes that are pinned, and
 the bills of materials inside of the wheel. Who ran the build is what its caller says (``--builder``): this program cannot know.
@@ -28,7 +30,10 @@ _BILL: Final = "/sboms/"
 
 
 def commit_of(root: Path) -> str:
-    """The commit of the checkout at ``root``, ``-dirty`` behind it where files are another's; nothing where there is none."""
+    """Return the commit of the checkout at ``root``.
+
+    ``-dirty`` stands behind it where files are another's; "" where there is none.
+    """
     head = run(["git", "-C", str(root), "rev-parse", "HEAD"], timeout=60)
     if not head.ok:
         return ""
@@ -37,8 +42,10 @@ def commit_of(root: Path) -> str:
 
 
 def statement(wheel: Path, commit: str, signed_at: str, pinned: Pins, builder: str) -> dict[str, Any]:
-    """The statement about one wheel. ``commit``: at which it was built, nothing where nobody noted it; ``signed_at``: of the
-    checkout that signs it, which has the pins.
+    """Return the statement about one wheel.
+
+    ``commit``: at which it was built, nothing where nobody noted it; ``signed_at``: of the checkout that signs it, which has the
+    pins.
 
     Raises:
         WheelError: it is no wheel.
@@ -60,12 +67,18 @@ def statement(wheel: Path, commit: str, signed_at: str, pinned: Pins, builder: s
 
 
 def text(told: Mapping[str, Any]) -> bytes:
-    """A statement as a file: the same for the same statement."""
+    """Return a statement as a file.
+
+    The same for the same statement.
+    """
     return (json.dumps(told, indent=1, sort_keys=True) + "\n").encode()
 
 
 def _bills(wheel: Path) -> dict[str, str]:
-    """The bills of materials inside of a wheel, each with its SHA-256: what it is made of, file by file."""
+    """Return a wheel's bills of materials with their SHA-256.
+
+    They list its parts, file by file.
+    """
     try:
         with ZipFile(wheel) as archive:
             names = sorted(name for name in archive.namelist() if _BILL in name)

@@ -41,7 +41,7 @@ Places = Mapping[str, tuple[str, Sequence[str]]]
 
 
 def record(root: Path, bundles: Path, wheels: Sequence[Path], places: Places) -> dict[str, Any]:
-    """What the bundles in ``bundles`` hold, and the sizes of ``wheels``.
+    """Record the content of bundles and the sizes of wheels.
 
     Raises:
         ReleaseError: there is no bundle, one cannot be read, or a wheel holds another one.
@@ -151,12 +151,15 @@ def _operators(bundle: Bundle, entries: Iterable[BuiltEntry], places: Places) ->
 
 
 def text(told: Mapping[str, Any]) -> bytes:
-    """A record as a file: the same for the same record."""
+    """Return a record as a file.
+
+    The same for the same record.
+    """
     return table_text(told).encode()
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A record from its file, or from a release's folder.
+    """Return a record from its file, or from a release's folder.
 
     Raises:
         ReleaseError: it cannot be read, is of another edition, or not what its schema says.
@@ -181,7 +184,10 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def _unlisted(told: Mapping[str, Any]) -> str:
-    """An operator of a bundle that the record does not list; nothing where there is none."""
+    """Find an operator that the record does not list.
+
+    None where all are listed.
+    """
     listed = {(row["target"], row["profile"]) for row in told["bundles"]}
     for row in told["operators"]:
         if (row["target"], row["profile"]) not in listed:

@@ -17,7 +17,10 @@ _KINDS: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def problem(name: str, document: Any) -> str:
-    """What of ``document`` is not as the schema ``name`` has it, first of all; nothing where all is."""
+    """Find the first way in which a document breaks its schema.
+
+    "" where it fits.
+    """
     schema = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
     return next(_problems(schema, document, name), "")
 
@@ -41,7 +44,10 @@ def _problems(schema: Mapping[str, Any], value: Any, place: str) -> Iterator[str
 
 
 def _is(kind: str, value: Any) -> bool:
-    """True and False are integers in Python, and in no JSON."""
+    """Tell whether a value is of a kind of JSON.
+
+    True and False are integers in Python, and in no JSON.
+    """
     return isinstance(value, _KINDS[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 

@@ -44,13 +44,15 @@ class Signer:
     key: SecretKey
 
     def sign(self, data: bytes, name: str) -> bytes:
-        """A signature file of ``data``, which was in the file ``name``."""
+        """Sign ``data``, which was in the file ``name``."""
         comment = f"timestamp:{epoch()}\tfile:{name}\tversion:{VERSION}"
         return bytes(self.key.sign(data, untrusted_comment=_UNTRUSTED, trusted_comment=comment)) + b"\n"
 
 
 def new_key(folder: Path, name: str, password: str) -> tuple[Path, Path]:
-    """A new pair of keys in ``folder``: the secret one, encrypted unless ``password`` is empty, and the public one.
+    """Make a new pair of keys in ``folder``.
+
+    The secret one, encrypted unless ``password`` is empty, and the public one.
 
     Raises:
         SigningError: one of the files is there already.
@@ -76,7 +78,9 @@ def new_key(folder: Path, name: str, password: str) -> tuple[Path, Path]:
 
 
 def signers(stack: ExitStack, paths: Sequence[Path], password: str) -> list[Signer]:
-    """The secret keys of these files; ``stack`` wipes them from memory.
+    """Return the secret keys of these files.
+
+    ``stack`` wipes them from memory.
 
     Raises:
         SigningError: a file is no secret key of minisign's, or the password is another.
@@ -103,7 +107,7 @@ def signers(stack: ExitStack, paths: Sequence[Path], password: str) -> list[Sign
 
 
 def _number(key: PublicKey) -> str:
-    """The eight bytes by which a key is known, as minisign prints them."""
+    """Write a key's eight bytes as minisign prints them."""
     return base64.b64decode(key.to_base64())[2:10][::-1].hex().upper()
 
 

@@ -1,4 +1,7 @@
-"""Who may write a shared store: minisign keys, as those that sign a release, over each entry (``compile/shared.py``)."""
+"""The trusted writers of a shared store, by their minisign keys.
+
+A key signs each entry (``compile/shared.py``), as a key signs a release.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ from build_tools.release.sign import Signer
 
 
 class Writers:
-    """Those whose entries are believed. Called with what is signed and a signature: did one of them make it?"""
+    """The trusted writers of a shared store.
+
+    Called with the signed bytes and a signature, it tells whether one of them made it.
+    """
 
     def __init__(self, paths: Sequence[Path], signers: Sequence[Signer] = ()) -> None:
         """``paths``: public keys. ``signers``: secret ones, whose own entries are believed, too.
@@ -68,12 +74,15 @@ class EntrySigner:
         self._signer = signer
 
     def __call__(self, signed: bytes, name: str) -> str:
-        """The signature file's text."""
+        """Return the signature file's text."""
         return self._signer.sign(signed, name).decode()
 
 
 class Behind:
-    """What a build's own store is put before: the store at ``url``, believed as its writers are."""
+    """A shared store behind a build's own store.
+
+    It is the store at ``url``, trusted as its writers are.
+    """
 
     def __init__(
         self, url: str, trusted: Sequence[Path], signers: Sequence[Signer], *, farm: bool = False
@@ -100,7 +109,7 @@ class Behind:
         return SharedStore(local, self._place, self._verify, self._sign, self.counts)
 
     def told(self) -> str:
-        """What a build had from it, for people."""
+        """Describe a build's use of the shared store, for people."""
         counts = self.counts
         words = [f"{counts.taken} results taken"]
         if self._sign is not None:

@@ -1,1 +1,1 @@
-"""What is covered, what is missing, and which shapes ask for tuning."""
+"""Report covered and missing operators, and shapes that ask for tuning."""

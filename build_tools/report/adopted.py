@@ -46,7 +46,9 @@ class Family:
 def compute(
     plan: Plan, manifest: Manifest, root: Path, executed: Collection[tuple[str, str]], reasons: LeftOut
 ) -> tuple[Family, ...]:
-    """A row for each folder and target, sorted. ``executed``: (target, SHA-256) of the code objects that have a receipt.
+    """Return a row for each folder and target, sorted.
+
+    ``executed``: (target, SHA-256) of the code objects that have a receipt.
 
     Raises:
         FetchError: a source tree cannot be had.
@@ -90,7 +92,9 @@ def problems(plan: Plan, manifest: Manifest, root: Path, reasons: LeftOut) -> li
 
 
 def there(root: Path, targets: Iterable[str]) -> Iterator[str]:
-    """The code objects of the trees for these targets, as manifests name them.
+    """Yield the trees' code objects for these targets.
+
+    They are named as in manifests.
 
     Raises:
         FetchError: a source tree cannot be had.
@@ -102,19 +106,22 @@ def there(root: Path, targets: Iterable[str]) -> Iterator[str]:
 
 
 def taken(plan: Plan) -> frozenset[str]:
-    """The files of trees that a recipe launches."""
+    """Return the files of trees that a recipe launches."""
     return frozenset(job.source for job in plan.jobs if in_tree(job.source) and job.source.endswith(_SUFFIX))
 
 
 def family_of(name: str, target: str) -> str:
-    """The folder below the target's."""
+    """Return the folder below the target's."""
     parts = PurePosixPath(name).parts
     below = parts[parts.index(target) + 1 : -1]
     return below[0] if below else TOP
 
 
 def _ways(bundles: Iterable[PlannedBundle], sources: Mapping[str, str]) -> dict[str, str]:
-    """How each file that is launched is chosen; what is measured for one operator counts before another's cost."""
+    """Find how each launched file is chosen.
+
+    A measurement for one operator counts before another's cost.
+    """
     found: dict[str, str] = {}
     order = (MEASURED, COST, CONDITION)
     for planned in (planned for bundle in bundles for planned in bundle.operators):

@@ -21,8 +21,9 @@ UNLISTED = "not in the catalogue"
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What one backend has for one operator on one target: kernels in the manifests, entries in the built bundle, how many of
-    these have a receipt.
+    """One backend's counts for one operator on one target.
+
+    Kernels in the manifests, entries in the built bundle, and those with a receipt.
     """
 
     kernels: int
@@ -61,7 +62,7 @@ class Row:
         return sum(cell.entries - cell.proved for cell in self.cells.values())
 
     def has(self, target: str, built: bool) -> bool:
-        """Whether any backend serves ``target``."""
+        """Tell whether any backend serves ``target``."""
         return any(
             (cell.entries if built else cell.kernels) > 0
             for (_, name), cell in self.cells.items()
@@ -141,7 +142,9 @@ def compute(
     bundles: Path | None,
     proved: Collection[str] = (),
 ) -> Coverage:
-    """The table for ``profile`` (ck-full counts what ck-free has too). ``proved``: digests of recipes with a receipt.
+    """Return the table for ``profile`` (ck-full counts what ck-free has too).
+
+    ``proved``: digests of recipes with a receipt.
 
     Raises:
         UnknownTargetError, UsageError: a target or profile that the manifests do not have.
@@ -167,7 +170,7 @@ def compute(
 
 
 def included(manifest: Manifest, profile: str) -> list[str]:
-    """The profile, and those that it includes."""
+    """Return the profile, and those that it includes."""
     profiles = [profile]
     while (more := manifest.profiles[profiles[-1]].includes) is not None:
         profiles.append(more)
@@ -175,7 +178,7 @@ def included(manifest: Manifest, profile: str) -> list[str]:
 
 
 def built_entries(folder: Path | None, profiles: list[str], targets: tuple[str, ...]) -> list[BuiltEntry]:
-    """Of the built bundles in ``folder``."""
+    """Read the entries of the built bundles in ``folder``."""
     found: list[BuiltEntry] = []
     for profile in profiles:
         for target in targets:
@@ -210,7 +213,7 @@ def _row(
 
 
 def _told(operator: Operator | None) -> dict[str, str]:
-    """What a reader wants to know of an operator beside where it is."""
+    """Describe an operator: family, module, summary, signature."""
     if operator is None:
         return {"family": "", "module": "", "summary": "", "signature": ""}
     parameters = ", ".join(each.text for each in operator.python.parameters)

@@ -58,7 +58,7 @@ def _table(category: str, coverage: Coverage) -> Table:
 
 
 def _heading(row: Row) -> str:
-    """What a gap stands under: a title of the catalogue, where there is one."""
+    """Return the heading of a gap: its title in the catalogue, if any."""
     return row.category if row.category == UNLISTED else row.title
 
 

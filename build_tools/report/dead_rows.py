@@ -60,7 +60,10 @@ def refusal(operator: Operator, rows: Iterable[TunedRow]) -> str:
 
 
 def _refused(operator: Operator, row: TunedRow) -> str:
-    """The condition that refuses the row's calls all at once, or the first that is asked for; "" when one of them is not."""
+    """Find the condition that refuses all calls of a row.
+
+    Or the first that is asked for; "" when one of them is not refused.
+    """
     codes = {each.code: each.text for each in operator.recipes[row.recipe].conditions}
     said = ""
     for place, values in enumerate(_calls(row.values, row.last or row.values)):
@@ -75,7 +78,10 @@ def _refused(operator: Operator, row: TunedRow) -> str:
 
 
 def _calls(first: Sequence[int], last: Sequence[int]) -> Iterator[tuple[Value, ...]]:
-    """What is compared in all calls of a row, a range's sizes left open; then in each, of a range its last and the first ones."""
+    """Yield the compared values of all calls of a row.
+
+    First with a range's sizes left open, then of a range its last and the first ones.
+    """
     place = next((at for at, ends in enumerate(zip(first, last, strict=True)) if ends[0] < ends[1]), None)
     if place is None:
         yield tuple(first)
@@ -94,7 +100,7 @@ def _slots(operator: Operator, cus: int, values: Sequence[Value]) -> list[Value]
 
 
 def _bounded(codes: Iterable[bytes], slots: Sequence[Value]) -> list[Value]:
-    """The slots, with what conditions such as ``R >= M`` say of those that are open."""
+    """Narrow open slots by conditions such as ``R >= M``."""
     bounded = list(slots)
     for code in codes:
         for part in _conjuncts(code):
@@ -112,7 +118,7 @@ def _bounded(codes: Iterable[bytes], slots: Sequence[Value]) -> list[Value]:
 
 
 def _known(code: bytes, slots: Sequence[Value]) -> list[int]:
-    """The slots for a program that loads none that is open.
+    """Return the slots if a program loads no open one.
 
     Raises:
         ExpressionError: it loads one.
@@ -123,7 +129,10 @@ def _known(code: bytes, slots: Sequence[Value]) -> list[int]:
 
 
 def _conjuncts(code: bytes) -> list[bytes]:
-    """The parts of a program that is a chain of ``and``; else itself."""
+    """Split a program that is a chain of ``and``.
+
+    Another program is its only part.
+    """
     if not code or code[-1] != BOOL:
         return [code]
     parts, start, at = [], 0, 0
@@ -144,7 +153,10 @@ def _never(code: bytes, slots: Sequence[Value]) -> bool:
 
 
 def _outcomes(code: bytes, slots: Sequence[Value]) -> Iterator[Value]:
-    """What each path comes to, of which there are two where a jump hangs on what is open."""
+    """Yield the outcome of each path.
+
+    There are two where a jump depends on an open value.
+    """
     ahead: list[tuple[int, list[Value]]] = [(0, [])]
     while ahead:
         at, stack = ahead.pop()

@@ -9,7 +9,10 @@ from build_tools.report.ledger import STATES, TESTED, Ledger
 
 
 def render(ledger: Ledger, console: Console) -> None:
-    """A table per state (of operators, with the targets of each kernel), then counts per backend and target."""
+    """Print a table per state, and counts.
+
+    The tables are of operators, with the targets of each kernel; the counts are per backend and target.
+    """
     console.print(
         "tested: every entry was executed and right in every call that launched it, and has a receipt; "
         "compiled: some entry has none; source only: in no bundle here"

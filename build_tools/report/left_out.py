@@ -1,4 +1,7 @@
-"""Which code objects of source trees are left out, and why: ``hsa/left_out.toml``."""
+"""Code objects of source trees that are left out, with reasons.
+
+They are in ``hsa/left_out.toml``.
+"""
 
 from __future__ import annotations
 
@@ -42,8 +45,9 @@ class LeftOut:
         return next((each.reason for each in self.reasons if each.covers(name)), None)
 
     def problems(self, there: frozenset[str], planned: frozenset[str]) -> list[str]:
-        """What is wrong about them: a file that neither the manifests take nor a reason covers, and patterns that cover no file
-        that is left out.
+        """List files without a manifest or reason, and stale patterns.
+
+        A stale pattern covers no file that is left out.
         """
         lines = [
             f"{FILE}: {name} is in the tree, no manifest takes it, and no reason says why"
@@ -61,7 +65,9 @@ class LeftOut:
 
 
 def read(root: Path) -> LeftOut:
-    """The reasons in the repository at ``root``; none where there is no file.
+    """Return the reasons in the repository at ``root``.
+
+    None where there is no file.
 
     Raises:
         ManifestError: the file is not of this form.

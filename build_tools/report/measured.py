@@ -1,5 +1,6 @@
-"""What came of the tables that upstreams measured: rows, which of them can choose a recipe, which name nothing here or name one
-that refuses their calls, and why.
+"""Report the use of tables that upstreams measured.
+
+Rows, those that can choose a recipe, and those that name nothing here or a recipe that refuses their calls, and why.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ FOLDERS: Final = ("aiter:configs",)
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one operator takes of a table on one target: ``meant`` of its rows are about both, ``taken`` name a recipe; of these
-    ``refused`` never choose it, for it takes none of their calls. ``unused`` name none.
+    """An operator's use of a table on one target.
+
+    ``meant`` of its rows are about both, ``taken`` name a recipe; of these ``refused`` never choose it, for it takes none of
+    their calls. ``unused`` name none.
     """
 
     operator: str
@@ -42,7 +45,10 @@ class Use:
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many rows choose nothing, by the kind of the reason, the most common first."""
+        """Count the rows that choose nothing, by kind of reason.
+
+        The most common comes first.
+        """
         kinds = Counter(kind_of(row.why) for row in (*self.unused, *self.refused))
         return dict(sorted(kinds.items(), key=lambda row: (-row[1], row[0])))
 
@@ -124,7 +130,10 @@ def _table(name: str, measured: Iterable[MeasuredTable], operators: Operators, r
 
 
 def _use(operator: str, target: str, parts: list[MeasuredTable], operators: Operators) -> Use:
-    """What the profiles took together: a row that one of them uses is used, and chooses where it does in one of them."""
+    """Combine the profiles' use of a table.
+
+    A row that one of them uses is used, and chooses where it does in one of them.
+    """
     taken = {line for part in parts for line in part.taken}
     unused = {row for part in parts for row in part.unused if row.line not in taken}
     shapes = sum(part.shapes for part in parts)
@@ -140,7 +149,7 @@ def _use(operator: str, target: str, parts: list[MeasuredTable], operators: Oper
 
 
 def _refused(part: MeasuredTable, operator: Operator | None) -> Iterator[UnusedRow]:
-    """The rows whose kernel takes none of their calls."""
+    """Yield the rows whose kernel takes none of their calls."""
     if operator is None:
         return
     rows: dict[int, list[TunedRow]] = {}
@@ -153,7 +162,7 @@ def _refused(part: MeasuredTable, operator: Operator | None) -> Iterator[UnusedR
 
 
 def _said(operator: Operator, row: TunedRow) -> str:
-    """What a row decides, and how."""
+    """Describe a row's decision."""
     ends = zip(operator.tuned_slots, row.values, row.last or row.values, strict=True)
     sizes = (
         f"{operator.slots[slot]} = {a}" if a == b else f"{operator.slots[slot]} = {a} to {b}"

@@ -1,4 +1,7 @@
-"""What lint asks of the ledger of modules: each module of the pinned tree is served or has its reason, and no reason is stale."""
+"""Lint the ledger of modules.
+
+Each module of the pinned tree is served or has its reason, and no reason is stale.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,9 @@ from build_tools.report.modules import NOT, ModuleLedger, compute
 
 
 def of_repository(manifest: Manifest, root: Path) -> list[str]:
-    """Of the tree and the reasons of the repository at ``root``.
+    """List the problems of a repository's ledger.
+
+    It reads the tree and the reasons at ``root``.
 
     Raises:
         FetchError, ToolchainError, UsageError, ManifestError: one of them cannot be had, or read.
@@ -25,7 +30,10 @@ def of_repository(manifest: Manifest, root: Path) -> list[str]:
 
 
 def problems(tree: Modules, ledger: ModuleLedger, manifest: Manifest, reasons: Reasons) -> list[str]:
-    """Of the pinned tree; a checkout may have anything."""
+    """List the problems of the pinned tree's ledger.
+
+    A checkout may have anything.
+    """
     if not tree.pinned:
         return []
     lines = [f"{FILE}: nobody serves {name}, and no reason says why" for name in ledger.unexplained()]

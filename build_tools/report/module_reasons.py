@@ -59,12 +59,14 @@ class Reasons:
         return None
 
     def named(self, module: str, derived: str) -> str:
-        """The class of a module."""
+        """Return the class of a module."""
         return dict(self.classes).get(module, derived)
 
 
 def read(root: Path) -> Reasons:
-    """The reasons in the repository at ``root``; none where there is no file.
+    """Return the reasons in the repository at ``root``.
+
+    None where there is no file.
 
     Raises:
         ManifestError: the file is not of this form.

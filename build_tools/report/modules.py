@@ -49,8 +49,9 @@ class FunctionLine:
 
 @dataclass(frozen=True, slots=True)
 class PlaceLine:
-    """What an operator has by one backend on one target: kernels by state (:data:`build_tools.report.ledger.STATES`), entries in
-    built bundles, those with a receipt.
+    """An operator's counts for one backend and target.
+
+    Kernels by state (:data:`build_tools.report.ledger.STATES`), entries in built bundles, those with a receipt.
     """
 
     operator: str
@@ -82,7 +83,7 @@ class ModuleLine:
 
     @property
     def served(self) -> int:
-        """How many of its functions somebody serves."""
+        """The number of its functions that are served."""
         return sum(bool(function.by) for function in self.functions)
 
     @property
@@ -197,7 +198,10 @@ def _line(
 
 
 def _reason(module: str, functions: list[FunctionLine], reasons: Reasons) -> str | None:
-    """What is said of a module, or else of each of its functions, where all of them have a reason."""
+    """Return the reason of a module, or of all its functions.
+
+    None unless each of them has a reason.
+    """
     said = [each.reason for each in functions if each.reason is not None]
     whole = "; ".join(dict.fromkeys(said)) if functions and len(said) == len(functions) else None
     return reasons.of(module) or whole
@@ -220,7 +224,7 @@ def _serving(
 
 
 def _has(operator: Operator, tree: Modules) -> bool:
-    """Does the module that the operator names have a function of its name in this tree?"""
+    """Tell whether the operator's module has a function of its name."""
     return any(
         operator.name in {function.name, *(place.name for place in function.places)}
         for module in tree.modules

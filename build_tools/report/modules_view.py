@@ -11,8 +11,9 @@ from build_tools.report.modules import NOT, PARTLY, STATUSES, ModuleLedger, Modu
 
 
 def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -> None:
-    """Counts by class, a line for each module, then what is not served, each with its reason. ``only``: modules whose functions
-    are listed one by one, instead of all that.
+    """Print counts by class, modules, and unserved ones with reasons.
+
+    ``only``: modules whose functions are listed one by one, instead of all that.
     """
     if only:
         for line in ledger.lines:

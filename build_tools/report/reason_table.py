@@ -20,7 +20,7 @@ _EDITION: Final = 1
 
 
 class Table(BaseModel):
-    """What every such file has."""
+    """The fields that every such file has."""
 
     model_config = STRICT
 
@@ -31,7 +31,9 @@ T = TypeVar("T", bound=Table)
 
 
 def read_table(root: Path, name: str, model: type[T]) -> T:
-    """The file ``name`` of the repository at ``root``; where there is none, a table of no reasons.
+    """Return the file ``name`` of the repository at ``root``.
+
+    Where there is none, a table of no reasons.
 
     Raises:
         ManifestError: the file is not of this form.

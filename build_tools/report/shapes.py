@@ -1,4 +1,7 @@
-"""Which kernel each call of each model's steps would choose: one line a call and target, and counts."""
+"""Find each model step's kernels.
+
+One line a call and target, and counts.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class Shapes:
         }
 
     def without(self) -> tuple[Row, ...]:
-        """The calls for which no entry was found."""
+        """Return the calls for which no entry was found."""
         return tuple(row for row in self.rows if row.state in WITHOUT)
 
     def as_json(self) -> dict[str, Any]:

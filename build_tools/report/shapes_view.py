@@ -68,7 +68,7 @@ def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def entry(row: Row) -> str:
-    """What would be launched, in words, or why that is nothing."""
+    """Describe the launch of a row, or why there is none."""
     if row.state != CHOSEN:
         return row.state
     return f"{row.kernel}[{row.variant}] {row.backend}, {row.profile}"

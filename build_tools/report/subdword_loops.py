@@ -21,7 +21,10 @@ class Reasons(Table):
 
 
 def lines(told: Mapping[str, Any], root: Path) -> Iterator[str]:
-    """Of a build's report: a line for each kernel that is narrow and has no reason, the first of its variants named."""
+    """Yield a line for each narrow kernel without a reason.
+
+    It names the first of its variants; ``told`` is a build's report.
+    """
     reasons = read_table(root, FILE, Reasons).kernels
     said: set[str] = set()
     for job in told["jobs"]:

@@ -73,7 +73,10 @@ def _cells(miss: Miss) -> tuple[str, ...]:
 
 
 def read_log(path: Path) -> list[Miss]:
-    """The misses of one log, as they stand there; see :func:`requests` for errors."""
+    """Return the misses of one log, as they stand there.
+
+    See :func:`requests` for errors.
+    """
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

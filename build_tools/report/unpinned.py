@@ -1,4 +1,7 @@
-"""What a build left out because a source tree is not the pinned one, for its report, its bundles and people."""
+"""Report code that an unpinned source tree left out.
+
+For a build's report, its bundles and people.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,9 @@ def summary(told: Mapping[str, Any]) -> str:
 
 
 def lines(told: Mapping[str, Any]) -> list[str]:
-    """A line for each file, or for the objects of a folder that are left out for one reason: how many entries of which operators,
+    """Describe left-out files and operators.
+
+    A line for each file, or for the objects of a folder that are left out for one reason: how many entries of which operators,
     and why; then the operators of which nothing is left.
     """
     alike: dict[tuple[str, str], list[Mapping[str, Any]]] = {}

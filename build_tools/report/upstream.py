@@ -24,7 +24,10 @@ _JIT: Final = "@triton.jit"
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many AITER has, and how many of them are launched, or served, here."""
+    """The counts of AITER's files or modules, and of ours.
+
+    ``ours``: those that are launched, or served, here.
+    """
 
     aiter: int
     ours: int
@@ -63,11 +66,11 @@ class Beside:
     built: bool
 
     def objects(self, target: str) -> Count:
-        """Of all titles."""
+        """Count the objects of all titles for a target."""
         return _sum(share.objects[target] for share in self.shares)
 
     def modules(self) -> Count:
-        """Of all titles."""
+        """Count the modules of all titles."""
         return _sum(share.modules for share in self.shares)
 
     def gaps(self) -> tuple[Share, ...]:
@@ -95,7 +98,9 @@ def compute(
     root: Path,
     launched: Collection[tuple[str, str]],
 ) -> Beside:
-    """``launched``: (target, SHA-256) of the code objects in built bundles.
+    """Compare AITER's tree with the bundles.
+
+    ``launched``: (target, SHA-256) of the code objects in built bundles.
 
     Raises:
         FetchError: the tree cannot be had.
@@ -145,7 +150,10 @@ def _objects(source: Tree, target: str, launched: Collection[tuple[str, str]]) -
 
 
 def _taken(left: dict[str, bool], patterns: Iterable[str]) -> Count:
-    """Those that a pattern is about, which are left no more: a folder, or files that lie in none."""
+    """Take files that match a pattern out of ``left``, and count them.
+
+    A pattern names a folder, or files that lie in none.
+    """
     found = [
         left.pop(name)
         for name in list(left)

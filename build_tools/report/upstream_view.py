@@ -9,7 +9,10 @@ from build_tools.report.upstream import Beside, Count
 
 
 def render(beside: Beside, console: Console) -> None:
-    """What the tree has in all, a line for each title (ours first, then AITER's), and the titles that AITER needs CK for."""
+    """Print the totals, a line for each title, and CK's titles.
+
+    Our titles come first, then AITER's; CK's are those for which AITER needs it.
+    """
     objects = ", ".join(f"{target} {beside.objects(target).aiter}" for target in beside.targets)
     console.print(
         f"AITER {beside.version}: assembled objects: {objects}; modules of Composable Kernel: {beside.modules().aiter}, and "

@@ -1,4 +1,4 @@
-"""What the bridge's data wheels hold for each target: every tool's cache, filled ahead of time."""
+"""Fill every tool's cache for the bridge's data wheels."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ _TIMEOUT: Final = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """What came of it: ``seeds`` for a data wheel; ``rows``: each call, its error and its keys; ``seconds``: of compiling."""
+    """The outcome of FlyDSL's seeds.
+
+    ``seeds`` for a data wheel; ``rows``: each call, its error and its keys; ``seconds``: of compiling.
+    """
 
     seeds: Seeds
     rows: tuple[Mapping[str, Any], ...]
@@ -43,8 +46,10 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is compiled for: a target, with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``compiler``. ``linker``:
-    the words of one; ``salt``: what it and its flags are.
+    """The inputs of a FlyDSL seed run.
+
+    A target, with the AITER in ``tree`` (its ``version``) and the FlyDSL of ``compiler``. ``linker``: its command; ``salt``: its
+    identity with its flags.
     """
 
     root: Path
@@ -91,7 +96,10 @@ def make(work: Work, store: Path, only: Sequence[str] = ()) -> Made:
 
 
 def seeds_of(told: Mapping[str, Any], target: str, store: Store, version: str) -> Seeds:
-    """What a child ``told``, with the files that it left in the store. ``version``: of AITER's tree."""
+    """Collect the seeds of a child's answer.
+
+    The files are in the store. ``version``: of AITER's tree.
+    """
     found = []
     for key, stored in sorted(told["kernels"].items()):
         entry, parts = store.get(stored), told["parts"][key]

@@ -53,7 +53,10 @@ class File(Table):
 
 
 def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
-    """What is wrong with the file, of the targets (name -> its own fp8) too; nothing where there is none."""
+    """List the problems of the file, for the targets too.
+
+    ``targets``: name -> its own fp8. Empty where there is no file.
+    """
     try:
         file = read_table(root, FILE, File)
         for target, fp8 in targets.items():
@@ -66,7 +69,9 @@ def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
 
 
 def requests(root: Path, target: str, fp8: str, only: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The calls for ``target``, whose own fp8 is ``fp8``, as the child takes them; ``only`` those, by their names in the file.
+    """List the calls for ``target`` as the child takes them.
+
+    Its own fp8 is ``fp8``; ``only`` those, by their names in the file.
 
     Raises:
         ManifestError: the file is not of this form, or a size is no number.
@@ -98,7 +103,7 @@ def _call(name: str, row: FlydslCall, fp8: str) -> dict[str, Any]:
 
 
 def _argument(given: Value, fp8: str) -> dict[str, Any]:
-    """A value of a call, in the words of the child."""
+    """Return a value of a call, in the words of the child."""
     if isinstance(given, Tensor):
         strides = None if given.strides is None else [int(each) for each in given.strides]
         kind = torch_name(fp8 if given.dtype == TARGET_FP8 else given.dtype)

@@ -32,7 +32,10 @@ _LEVEL: Final = 9
 
 
 class Kept:
-    """What FlyDSL compiled, each once, by its key. ``now``: the keys of the call that is being made."""
+    """The kernels that FlyDSL compiled, each once, by its key.
+
+    ``now``: the keys of the call that is being made.
+    """
 
     def __init__(self, store: Store, salt: str) -> None:
         self.store, self._salt = store, salt
@@ -98,7 +101,10 @@ def collecting(jit: Any, kept: Kept) -> type:
 
 
 def prepare(request: dict[str, Any], scratch: Path) -> None:
-    """The environment and the machine of a compile for the target, on which AITER can be imported."""
+    """Prepare the environment of a compile for the target.
+
+    AITER can be imported on it.
+    """
     for name in [name for name in os.environ if name.startswith(_PREFIXES)]:
         del os.environ[name]
     target, units = request["target"], str(request["compute_units"])
@@ -145,7 +151,7 @@ class _Nothing:
 
 
 def value(given: Any) -> Any:
-    """An argument of a request."""
+    """Return an argument of a request."""
     torch: Any = importlib.import_module("torch")
     if "dims" in given:
         kind = getattr(torch, given["dtype"])
@@ -211,7 +217,10 @@ def _tuned(call: dict[str, Any], tree: Path) -> Callable[[], None]:
 
 
 def answer_of(kept: Kept, jit: Any, rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """What the parent reads: the FlyDSL that it was, and of each key its parts and its name in the store, or why it has none."""
+    """Build the answer that the parent reads.
+
+    The FlyDSL that it was, and of each key its parts and its name in the store, or why it has none.
+    """
     build = build_of(jit)
     return {
         "flydsl": {"version": build["version"], "key": build["flydsl"]},

@@ -37,7 +37,10 @@ NEEDS: Final = ("torch",)
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
-    """What came of a target's calls. ``problems``: calls that no tree could make, and kernels that did not compile."""
+    """The outcome of a target's calls.
+
+    ``problems``: calls that no tree could make, and kernels that did not compile.
+    """
 
     seeds: Seeds
     problems: tuple[str, ...]
@@ -47,7 +50,10 @@ class Seeded:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What of a target a seed depends on; ``fp8``: its own, as manifests name it."""
+    """The facts of a target on which a seed depends.
+
+    ``fp8``: its own, as manifests name it.
+    """
 
     name: str
     fp8: str
@@ -63,7 +69,9 @@ class Compiler:
 
 
 def compiler_of(place: Path, toolchain: Toolchain, package: str = "triton") -> Compiler:
-    """What ``wheels --triton`` (or ``--flydsl``) names: a Python, or a folder of packages.
+    """Find the compiler that ``wheels --triton`` or ``--flydsl`` names.
+
+    It is a Python, or a folder of packages.
 
     Raises:
         ToolchainError: it is neither.
@@ -80,12 +88,12 @@ def compiler_of(place: Path, toolchain: Toolchain, package: str = "triton") -> C
 
 
 def missing() -> tuple[str, ...]:
-    """Packages that are not installed here and that AITER's functions need to be called."""
+    """List the missing packages that AITER's functions need."""
     return tuple(name for name in NEEDS if importlib.util.find_spec(name) is None)
 
 
 def trees(root: Path) -> tuple[Tree, ...]:
-    """The pinned tree of AITER, and the checkout that ``AITER_DIR`` names."""
+    """Return the pinned tree of AITER, and the checkout that ``AITER_DIR`` names."""
     named = tree_of("aiter", root)
     pinned = Tree(named.pin, named.cache, None)
     return (pinned,) if named.pinned else (pinned, named)
@@ -140,7 +148,7 @@ def _refuse_unknown(root: Path, target: Target, answers: Sequence[Mapping[str, A
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all children of a target share."""
+    """The inputs that all children of a target share."""
 
     root: Path
     target: Target
@@ -192,14 +200,17 @@ def _asked(work: Work, compiler: Compiler, tree: Tree) -> dict[str, Any]:
 
 
 def _importable(tree: Tree) -> Path:
-    """The folder from which ``aiter.ops.triton`` is imported."""
+    """Return the folder from which ``aiter.ops.triton`` is imported."""
     for name in _FOLDERS:
         found = tree.below(name)
     return next(parent.parent for parent in found.parents if parent.name == "aiter")
 
 
 def _salt(toolchain: Toolchain) -> str:
-    """What beside a key of Triton's cache a kept kernel depends on: how it is compiled here."""
+    """Hash how kernels are compiled here.
+
+    A kept kernel depends on it beside its key of Triton's cache.
+    """
     code = [
         Path(__file__).with_name("triton_seed.py"),
         Path(__file__).parents[1] / "compile" / "backends" / "child.py",
@@ -223,7 +234,7 @@ def _seeds(answer: Mapping[str, Any], store: Store) -> list[Seed]:
 
 
 def _problems(answers: list[dict[str, Any]]) -> list[str]:
-    """Calls that no tree could make, and kernels that did not compile."""
+    """List calls that no tree could make, and failed kernels."""
     made = {row["label"] for answer in answers for row in answer["calls"] if not row["error"]}
     why = {
         row["name"]: row["error"]

@@ -71,7 +71,7 @@ class File(Table):
 
 
 def read(root: Path) -> File:
-    """The file of the repository at ``root``.
+    """Return the file of the repository at ``root``.
 
     Raises:
         ManifestError: it is not of this form, or names a model, phase, group of layers or device that there is not.
@@ -102,7 +102,10 @@ def _problems(name: str, call: SeededCall, models: Models) -> Iterator[str]:
 
 
 def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
-    """What is wrong with the file, of the targets (name -> its own fp8) too; nothing where there is none."""
+    """List the problems of the file, for the targets too.
+
+    ``targets``: name -> its own fp8. Empty where there is no file.
+    """
     try:
         file = read(root)
         for target, fp8 in targets.items():
@@ -120,7 +123,9 @@ def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
 
 
 def requests(root: Path, target: str, fp8: str) -> list[dict[str, Any]]:
-    """The calls for ``target``, whose own fp8 is ``fp8``, as the child takes them, equal ones once.
+    """List the calls for ``target``, equal ones once.
+
+    Its own fp8 is ``fp8``; the child takes them so.
 
     Raises:
         ManifestError: see :func:`read`; or a size cannot be computed.

@@ -81,7 +81,10 @@ class Launched:
         self._environments, self._builds = environments, builds
 
     def compile(self, src: Any, target: Any = None, options: Any = None, _env_vars: Any = None) -> Any:
-        """As ``triton.compiler.compile`` is called; what it returns is launched, and that is all."""
+        """Compile as ``triton.compiler.compile`` does.
+
+        The result is launched, and that is all.
+        """
         del _env_vars
         cache: Any = importlib.import_module("triton.runtime.cache")
         backend: Any = importlib.import_module("triton.compiler.compiler").make_backend(target)
@@ -108,15 +111,16 @@ class Launched:
 
 
 def builds_of(own: str, same: list[list[str]]) -> list[str]:
-    """What Triton says of all its files, ``own`` first, then as other builds say it whose kernels are the same: they differ in
-    the hash of one library. ``same``: groups of such hashes.
+    """List the build strings under which the kernels are the same.
+
+    ``own`` comes first; others differ in the hash of one library. ``same``: groups of such hashes.
     """
     others = [own.replace(here, other) for group in same for here in group if here in own for other in group]
     return list(dict.fromkeys([own, *others]))
 
 
 def number(build: str) -> str:
-    """As the index names a build."""
+    """Return the index's name of a build."""
     return hashlib.sha256(build.encode()).hexdigest()
 
 
@@ -153,7 +157,10 @@ def prepare(tree: str, target: str, fp8: str, compute_units: int) -> None:
 
 
 def function_of(modules: list[str], name: str) -> Any:
-    """The function ``name`` of the first of ``modules`` that this tree has; None where it has none."""
+    """Find the function ``name`` in the first module that has it.
+
+    None where this tree has none.
+    """
     for place in modules:
         try:
             module = importlib.import_module(place)
@@ -168,7 +175,7 @@ def function_of(modules: list[str], name: str) -> Any:
 
 
 def value(given: dict[str, Any]) -> Any:
-    """An argument of a request."""
+    """Return an argument of a request."""
     torch: Any = importlib.import_module("torch")
     if "dims" in given:
         kind = getattr(torch, given["dtype"])
@@ -199,7 +206,10 @@ def call_each(calls: list[dict[str, Any]], launched: Launched) -> list[dict[str,
 
 
 def compiled(key: str, launched: Launched, scratch: Path, compile: Callable[..., Any]) -> tuple[bytes, str]:
-    """A kernel's code object and what Triton says of it, without this machine's paths."""
+    """Return a kernel's code object and Triton's metadata.
+
+    They are without this machine's paths.
+    """
     src, target, options, _ = launched.found[key]
     with tempfile.TemporaryDirectory(dir=scratch) as folder:
         importlib.import_module("triton.knobs").cache.dir = folder

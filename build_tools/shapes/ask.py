@@ -33,7 +33,10 @@ _NOT_THERE: Final = "NoOperatorError: "
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """What is asked for; empty: everything. ``ranks``: instead of each model's own."""
+    """The filter of a request; empty: everything.
+
+    ``ranks``: instead of each model's own.
+    """
 
     models: Collection[str] = ()
     functions: Collection[str] = ()
@@ -111,7 +114,9 @@ def _asked(
 
 
 def argument(value: Value, sizes: Sizes, fp8: str) -> Argument:
-    """An argument as the executor takes it; a tensor has no data.
+    """Return an argument as the executor takes it.
+
+    A tensor has no data.
 
     Raises:
         FormError: a size cannot be computed, or is negative.
@@ -138,7 +143,10 @@ def dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def written(form: Form, sizes: Sizes) -> str:
-    """The arguments with their sizes: ``bf16[8, 4096], bf16[4096], eps``."""
+    """Return the arguments with their sizes.
+
+    ``bf16[8, 4096], bf16[4096], eps``.
+    """
     words = [_written(value, sizes) for value in form.positional]
     words += [f"{name}={_written(value, sizes)}" for name, value in form.keywords]
     return ", ".join(words)
@@ -158,7 +166,7 @@ def _written(value: Value, sizes: Sizes) -> str:
 def answered(
     every: Iterable[Asked], operators: Mapping[str, Operator], target: str, explain: Explain
 ) -> list[Row]:
-    """The rows, with what the runtime says of each."""
+    """Return the rows, with what the runtime says of each."""
     rows = list(every)
     profiles = {
         (operator.name, kernel.name): kernel.profile

@@ -83,7 +83,7 @@ class Form:
 
 
 def parse(text: str) -> Form:
-    """The call that ``text`` writes.
+    """Return the call that ``text`` writes.
 
     Raises:
         FormError: it is none.
@@ -130,7 +130,7 @@ def _tensor(node: ast.Subscript) -> Tensor:
 
 
 def names(text: str) -> frozenset[str]:
-    """What an expression names, in any order.
+    """List the names in an expression.
 
     Raises:
         FormError: it is no expression.

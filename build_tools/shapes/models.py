@@ -93,7 +93,9 @@ class Models:
 
 
 def read(root: Path) -> Models:
-    """What the repository at ``root`` says; nothing where it has no such files.
+    """Read the models and calls of a repository.
+
+    Empty where it has no such files.
 
     Raises:
         ManifestError: a file is not of this form.
@@ -111,7 +113,7 @@ class Sizes:
     reals: Mapping[str, float]
 
     def value(self, text: str) -> int | float:
-        """What ``text`` comes to: a real of the model, or an integer.
+        """Evaluate ``text``: a real of the model, or an integer.
 
         Raises:
             FormError: it names what the step has not, or cannot be computed.
@@ -119,7 +121,9 @@ class Sizes:
         return self.reals[text] if text in self.reals else self.integer(text, ())
 
     def integer(self, text: str, through: tuple[str, ...] = ()) -> int:
-        """The integer that an expression comes to; ``through``: the sizes that led to it.
+        """Evaluate an expression to an integer.
+
+        ``through``: the sizes that led to it.
 
         Raises:
             FormError: it names what the step has not, or cannot be computed.
@@ -147,7 +151,7 @@ def _computed(text: str, known: tuple[tuple[str, int], ...]) -> int:
 
 
 def sizes_of(models: Models, model: Model, phase: Phase, ranks: int, tokens: int) -> Sizes:
-    """What a step of ``tokens`` on one of ``ranks`` has."""
+    """Compute the sizes of a step of ``tokens`` on one of ``ranks``."""
     return Sizes({**model.facts, TOKENS: tokens, RANKS: ranks}, {**models.sizes, **phase.sizes}, model.reals)
 
 
@@ -159,7 +163,7 @@ def layers(models: Models, model: Model, groups: Collection[str]) -> Iterable[tu
 
 
 def calls_of(models: Models, model: Model) -> Iterable[tuple[str, ClientCall]]:
-    """The calls of its steps, each once."""
+    """Return the calls of its steps, each once."""
     seen: dict[str, None] = {}
     for part in model.parts:
         seen |= dict.fromkeys(models.parts.get(part, ()))

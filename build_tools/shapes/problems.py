@@ -1,4 +1,7 @@
-"""What lint asks of models and clients' calls: every name is there, every call fits, and nothing that is said is stale."""
+"""Lint models and clients' calls.
+
+Every name is there, every call fits, and no entry is stale.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def _names(models: Models, manifest: Manifest) -> Iterator[str]:
 
 
 def _references(models: Models, manifest: Manifest) -> Iterator[tuple[str, Sequence[str], Collection[str]]]:
-    """Where names stand, which, and what they may be."""
+    """Yield places with names, the names, and the allowed ones."""
     for name, model in models.models.items():
         yield f"{MODELS}: models.{name}.linears", model.linears, models.linears
         yield f"{MODELS}: models.{name}.parts", model.parts, models.parts

@@ -1,4 +1,7 @@
-"""What the page is made of: documents as verbs print them with ``--json``, and nothing else, so that it says what they say."""
+"""The documents of the page.
+
+They are printed by verbs with ``--json``, and the page has nothing else.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ Documents = Mapping[str, Mapping[str, Any]]
 
 
 def read(folder: Path) -> dict[str, dict[str, Any]]:
-    """The documents in ``folder``, each as ``<verb>.json``.
+    """Return the documents in ``folder``, each as ``<verb>.json``.
 
     Raises:
         SiteError: one that is needed is not there, or a file is no document of its verb.
@@ -87,7 +90,7 @@ def _document(path: Path, field: str) -> dict[str, Any]:
 
 
 def _wrong(row: Any, wanted: Mapping[type, tuple[str, ...]]) -> str:
-    """What keeps a row from the page; nothing where it is a row."""
+    """Describe why a row is invalid, or ""."""
     if not isinstance(row, dict):
         return f"is {json.dumps(row)[:40]}, no row"
     for kind, names in wanted.items():
@@ -98,7 +101,7 @@ def _wrong(row: Any, wanted: Mapping[type, tuple[str, ...]]) -> str:
 
 
 def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """What ``aiter-prebuilt bench --json`` measured, a document a file.
+    """Read the results of ``aiter-prebuilt bench --json``, one per file.
 
     Raises:
         SiteError: a file is no such document.
@@ -134,7 +137,9 @@ def times(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def predicted(paths: Iterable[Path]) -> list[dict[str, Any]]:
-    """The rows that ``tune --by-model`` wrote, whose times are a model's, a table an operator; a row of another source is none.
+    """Read the rows that ``tune --by-model`` wrote.
+
+    Their times are a model's, a table an operator; a row of another source is left out.
 
     Raises:
         SiteError: a file is no table of tuned rows.
@@ -160,7 +165,10 @@ def predicted(paths: Iterable[Path]) -> list[dict[str, Any]]:
 
 
 def prediction_errors(fitted: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Of a family on a card: how far predictions were from measured rows that had no say, in percent."""
+    """Summarise prediction errors of each family on a card, in percent.
+
+    They are on measured rows that were not used for the fit.
+    """
     return [
         {
             "family": name,

@@ -13,7 +13,10 @@ _CALL = ("client", "call", "function", "layer", "phase", "ranks")
 
 
 def overview(documents: Documents) -> list[dict[str, Any]]:
-    """A row a model: target -> state -> how many shapes."""
+    """Return a row a model.
+
+    Target -> state -> how many shapes.
+    """
     counts: dict[str, dict[str, dict[str, int]]] = {}
     for row in documents["shapes"]["shapes"]:
         mine = counts.setdefault(row["model"], {}).setdefault(row["target"], {})

@@ -16,14 +16,19 @@ _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
 def file_of(name: str) -> str:
-    """A file name for any name: itself where that is safe everywhere, else its hash."""
+    """Return a file name for any name.
+
+    Itself where that is safe everywhere, else its hash.
+    """
     return name if _PLAIN.fullmatch(name) else hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
 def operators(documents: Documents) -> list[dict[str, Any]]:
-    """A row an operator, the first of those that AITER's list has of it. ``cells``: [target, backend, state, entries, proved]:
-    the coverage's, which has an entry once; of a place that it does not count, such as another target, the status's, where an
-    entry stands once for each kernel that it serves.
+    """List the operators' rows.
+
+    An operator has one row, the first of AITER's list. ``cells``: [target, backend, state, entries, proved]: the coverage's,
+    which has an entry once; of a place that it does not count, such as another target, the status's, where an entry stands once
+    for each kernel that it serves.
     """
     ledger: dict[str, dict[tuple[str, str], list[Mapping[str, Any]]]] = {}
     for row in documents["status"]["kernels"]:
@@ -63,7 +68,10 @@ def _counted(row: Mapping[str, Any]) -> Iterable[list[Any]]:
 
 
 def _cell(target: str, backend: str, kernels: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The worst of those that were built: kernels of a set that this build left out do not hide what is there."""
+    """Return the worst state of the built kernels.
+
+    Kernels of a set that this build left out do not hide the others.
+    """
     states = {STATES[row["state"]] for row in kernels}
     built = [state for state in _ORDER[:2] if state in states]
     state = built[-1] if built else _ORDER[-1]
@@ -77,7 +85,10 @@ def _cell(target: str, backend: str, kernels: Sequence[Mapping[str, Any]]) -> li
 
 
 def _state(cells: Sequence[Sequence[Any]], status: str) -> str:
-    """The worst of what was built; the coverage's own words where these know more: a target without it, an unproved entry."""
+    """Return the worst state of the built entries.
+
+    The coverage's own words where these know more: a target without it, an unproved entry.
+    """
     found = {cell[2] for cell in cells}
     built = [state for state in _ORDER[:2] if state in found]
     if not built:
@@ -147,7 +158,10 @@ def _receipts(rows: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _callers(shapes: Iterable[Mapping[str, Any]]) -> dict[str, list[list[Any]]]:
-    """Function -> [model, shapes asked, of them served]."""
+    """Map each function to its models and counts.
+
+    Function -> [model, shapes asked, of them served].
+    """
     counts: dict[tuple[str, str], list[int]] = {}
     for row in shapes:
         mine = counts.setdefault((row["function"], row["model"]), [0, 0])

@@ -130,7 +130,10 @@ def _without(row: Mapping[str, Any], *names: str) -> dict[str, Any]:
 
 
 def _remarks(documents: Documents) -> list[str]:
-    """What a reader must know of these numbers: bundles that are older than their sources, or hold a set only."""
+    """List remarks about the numbers.
+
+    Bundles that are older than their sources, or hold a set only.
+    """
     status = documents["status"]
     sets = [
         f"{name}: built with the {found} set of Composable Kernel's instances; the whole of it is tuned"
@@ -141,7 +144,10 @@ def _remarks(documents: Documents) -> list[str]:
 
 
 def _script(name: str, value: Any) -> bytes:
-    """A table as a program that hands it over. ``<`` is written so that no text ends a script, wherever it is put."""
+    """Write a table as a program that hands it over.
+
+    ``<`` is written so that no text ends a script, wherever it is put.
+    """
     text = json.dumps(value, separators=(",", ":"), sort_keys=True).replace("<", "\\u003c")
     return f"site.take({json.dumps(name)},{text});\n".encode()
 

@@ -27,7 +27,10 @@ def calls_of(models: Models, manifest: Manifest, target: str, only: ask.Filter) 
 
 
 def words_of(operator: Operator, call: Call) -> str:
-    """What a call's tensors and options say of the operator's symbols; what nobody says is left to explain."""
+    """Express a call's tensors and options as the operator's symbols.
+
+    Symbols that the call leaves open are left to explain.
+    """
     settings: dict[str, str] = {}
     for name, text in operator.arguments.items():
         spec, value = parse_tensor(name, text, operator.types), call.arguments.get(name)

@@ -30,14 +30,14 @@ _NO_TYPES: Final = "tuned rows name types, and it has none"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Which sources, bundles and embedded device."""
+    """The sources, bundles and embedded device of a prediction."""
 
     root: Path
     bundles: tuple[Path, ...]
     library: Path
 
     def environment(self, more: Mapping[str, str]) -> dict[str, str]:
-        """What children get."""
+        """Build the environment of children."""
         return {
             "PYTHONPATH": str(self.root / "src"),
             "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, self.bundles)),
@@ -86,7 +86,10 @@ class Predicted:
 
     @property
     def rows(self) -> Iterator[tuple[str, ...]]:
-        """Of a tuned table; the first one decides, the others are there for the reader."""
+        """Yield rows of a tuned table.
+
+        The first one decides, the others are there for the reader.
+        """
         head = (self.asked.target, str(self.asked.cus), *map(str, self.symbols.values()))
         for each in self.candidates:
             note = f"{tuned_grammar.MODELLED}; the cost rule's" if each.chosen else tuned_grammar.MODELLED
@@ -94,7 +97,7 @@ class Predicted:
 
 
 def explained(place: Place, asked: Asked) -> dict[str, Any]:
-    """What ``aiter-prebuilt explain`` says of a call.
+    """Explain a call with ``aiter-prebuilt explain``.
 
     Raises:
         ExecutorError: the runtime refuses the call.
@@ -104,7 +107,7 @@ def explained(place: Place, asked: Asked) -> dict[str, Any]:
 
 
 def predicted(place: Place, asked: Asked, constants: Constants) -> Predicted:
-    """Of one call.
+    """Predict the times of one call's candidates.
 
     Raises:
         ExecutorError: the runtime refuses the call.
@@ -168,7 +171,7 @@ def time_of(launches: Sequence[Mapping[str, Any]], tensor_bytes: int, constants:
 
 
 def _work(launch: Mapping[str, Any], tensor_bytes: int) -> Work:
-    """The longest of the executed workgroups stands for all."""
+    """Take the longest of the executed workgroups for all."""
     longest = max(launch["classes"], key=lambda each: each["cycles"])
     across, down, deep = launch["grid"]
     groups, cus = across * down * deep, launch["compute_units"]
@@ -188,8 +191,10 @@ def _work(launch: Mapping[str, Any], tensor_bytes: int) -> Work:
 
 
 def _panels(grid: Sequence[int], resident: int, every: int) -> float:
-    """Of both operands, that an XCD asks for in a round, when each workgroup asks for one of each: neighbours in a row share one,
-    those in a column the other. A grid of one dimension is dealt out as squares.
+    """Estimate the operand panels that an XCD reads in a round.
+
+    Each workgroup asks for one of each operand: neighbours in a row share one, those in a column the other. A grid of one
+    dimension is dealt out as squares.
     """
     across, down, deep = grid
     ids = range(0, resident, every)
@@ -201,7 +206,7 @@ def _panels(grid: Sequence[int], resident: int, every: int) -> float:
 
 
 def _said(place: Place, words: Sequence[str], more: Mapping[str, str]) -> dict[str, Any]:
-    """What a verb of ``aiter-prebuilt`` prints with ``--json``."""
+    """Run a verb of ``aiter-prebuilt`` with ``--json``."""
     lines = []
     with converse(
         [sys.executable, "-m", "aiter_prebuilt", *words, "--json"],

@@ -18,18 +18,18 @@ _NUMBERS: Final = re.compile(r"\[\s+((?:-?[0-9][-+.0-9e]*,?\s+)+)\]")
 
 
 def text_of(document: Mapping[str, Any]) -> str:
-    """Lists of numbers stand in one line."""
+    """Write a document with lists of numbers in one line."""
     made = json.dumps(document, indent=1)
     return _NUMBERS.sub(lambda found: "[" + " ".join(found[1].split()) + "]", made) + "\n"
 
 
 def write(path: Path, document: Mapping[str, Any]) -> None:
-    """The whole of it."""
+    """Write a document to a file."""
     write_atomic(path, text_of(document).encode())
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A document of this edition.
+    """Return a document of this edition.
 
     Raises:
         NotReadyError: it is not there, or of another edition.
@@ -45,7 +45,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def card(document: Mapping[str, Any], target: str, cus: int) -> Constants:
-    """The constants of a card, of all its families together.
+    """Return the constants of a card, of all its families together.
 
     Raises:
         NotReadyError: nothing was measured on such a card.

@@ -62,11 +62,11 @@ class Family:
         return [each for each in self.parts if each == 1 or self._whole(k, each)]
 
     def _whole(self, k: int, parts: int) -> bool:
-        """Does each part have something to do?"""
+        """Tell whether each part has work."""
         return -(-k // self.columns(k, parts)) == parts
 
     def columns(self, k: int, parts: int) -> int:
-        """Of K that a part takes."""
+        """Count the columns of K in a part."""
         return -(-k // (parts * self.step)) * self.step
 
 
@@ -125,7 +125,10 @@ FAMILIES: Final = (
 
 
 def kernels_of(family: Family, tree: Tree) -> tuple[Kernel, ...]:
-    """The family's kernels in a tree; none: the tree does not have the family."""
+    """Return the family's kernels in a tree.
+
+    None: the tree does not have the family.
+    """
     name = f"aiter:hsa/{family.target}/{family.kernels}"
     if not tree.has(name):
         return ()

@@ -29,7 +29,7 @@ class Rows:
     us: Floats
 
     def some(self, chosen: Sequence[bool]) -> Rows:
-        """Those rows."""
+        """Select the chosen rows."""
         kept = [row for row, keep in zip(self.measured, chosen, strict=True) if keep]
         mask = np.array(chosen)
         return Rows(kept, self.works[:, mask], self.us[mask])
@@ -52,7 +52,10 @@ def halves(rows: Rows, seed: int) -> tuple[Rows, Rows]:
 
 
 def fit(families: Sequence[Rows]) -> Constants:
-    """The constants with the smallest mean of errors; each family of several counts the same. Rounded as they are written."""
+    """Fit the constants with the smallest mean of errors.
+
+    Each family of several counts the same. Rounded as they are written.
+    """
     usual = np.log(astuple(USUAL))
 
     def loss(logarithms: Floats) -> float:
@@ -68,7 +71,10 @@ def fit(families: Sequence[Rows]) -> Constants:
 
 
 def errors(constants: Constants, rows: Rows) -> Floats:
-    """Of each row, in percent of what was measured, with its sign."""
+    """Compute each row's error in percent of its measurement.
+
+    It has its sign.
+    """
     return np.asarray(100 * (predict(constants, rows.works) / rows.us - 1))
 
 

@@ -21,7 +21,7 @@ class Kernel(NamedTuple):
 
 
 class Shape(NamedTuple):
-    """What a call is, and how many compute units its device has."""
+    """The shape of a call, and its device's compute units."""
 
     cus: int
     m: int
@@ -30,7 +30,7 @@ class Shape(NamedTuple):
 
 
 def cdiv(a: int, b: int) -> int:
-    """Rounded up."""
+    """Divide and round up."""
     return -(-a // b)
 
 
@@ -66,7 +66,10 @@ class Family:
 
 
 def _fill(kernel: Kernel, shape: Shape) -> list[int]:
-    """As many parts as fill the device; a kernel that does not split is one part, one that must has two at least."""
+    """Choose as many parts as fill the device.
+
+    A kernel that does not split has one part, one that must has two at least.
+    """
     room = shape.cus // tiles(kernel, shape)
     return [max(2, min(room, 16, shape.k // 64))] if kernel.parts else [1]
 
@@ -76,7 +79,7 @@ def _fill_64(kernel: Kernel, shape: Shape) -> list[int]:
 
 
 def _as_recipe(kernel: Kernel, shape: Shape) -> list[int]:
-    """The operator itself says how it splits when its caller does not."""
+    """Return no choice of parts: the operator splits by itself."""
     del kernel, shape
     return [0]
 

@@ -40,7 +40,7 @@ class _Device:
         return found
 
     def buffer(self, place: int, size: int) -> int:
-        """The same memory for the same place of all jobs."""
+        """Return the memory of a place, the same for all jobs."""
         if place not in self.memory:
             address = ctypes.c_void_p()
             _must("hipMalloc", self.hip.hipMalloc(ctypes.byref(address), ctypes.c_size_t(size)))

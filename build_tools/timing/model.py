@@ -25,15 +25,20 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 
 
 def xcds(cus: int) -> int:
-    """Of a card with so many compute units, as the embedded device deals workgroups out."""
+    """Count a card's XCDs from its compute units.
+
+    As the embedded device deals workgroups out.
+    """
     return 8 if cus >= 128 else 4 if cus >= 64 else 1
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a call has to do. ``cycles``: of a workgroup; ``near``: bytes that the busiest XCD's L1s fetch from its L2;
-    ``shared``: those that it fetches itself, each once a round; ``memory``: bytes of the call's tensors; ``added``: bytes that
-    parts of K add up; ``split``: 1 where the result is cleared first, else 0.
+    """The work of a call.
+
+    ``cycles``: of a workgroup; ``near``: bytes that the busiest XCD's L1s fetch from its L2; ``shared``: those that it fetches
+    itself, each once a round; ``memory``: bytes of the call's tensors; ``added``: bytes that parts of K add up; ``split``: 1
+    where the result is cleared first, else 0.
     """
 
     rounds: float
@@ -48,7 +53,10 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Constants:
-    """Of a card: microseconds, cycles, MHz (cycles a microsecond), bytes a microsecond."""
+    """The constants of a card.
+
+    Microseconds, cycles, MHz (cycles a microsecond), bytes a microsecond.
+    """
 
     start: float
     filling: float
@@ -70,7 +78,7 @@ _POWERS: Final = (1.2, 12.0)
 
 
 def constants_of(document: Mapping[str, float]) -> Constants:
-    """As :func:`as_document` writes them."""
+    """Read constants as :func:`as_document` writes them."""
     return Constants(*(float(document[name]) for name in NAMES))
 
 
@@ -80,7 +88,7 @@ def as_document(constants: Constants) -> dict[str, float]:
 
 
 def work_of(family: Family, kernel: Kernel, parts: int, shape: Shape, cycles: Cycles) -> Work:
-    """A product with K in ``parts``."""
+    """Return a product with K in ``parts``."""
     columns = family.columns(shape.k, parts)
     across, down, deep = -(-shape.n // kernel.tile_n), -(-shape.m // kernel.tile_m), -(-shape.k // columns)
     groups = across * down * deep
@@ -104,7 +112,7 @@ def work_of(family: Family, kernel: Kernel, parts: int, shape: Shape, cycles: Cy
 
 
 def matrix(works: Sequence[Work]) -> Floats:
-    """A column for each."""
+    """Build the matrix with a column for each constant."""
     columns: Floats = (
         np.array([astuple(work) for work in works], dtype=np.float64).reshape(-1, len(_FIELDS)).T
     )

@@ -1,4 +1,7 @@
-"""What a fit to a tree's measured rows gives: constants of each family and card, and errors on rows that had no say."""
+"""Report a fit to a tree's measured rows.
+
+Constants of each family and card, and errors on rows that were not used for it.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +73,7 @@ def rows_of(family: Family, rows: Sequence[Measured], cycles: Mapping[str, Cycle
 
 
 def compute(cases: Sequence[Case], seed: int) -> dict[str, Any]:
-    """The document of ``tune --fit``."""
+    """Return the document of ``tune --fit``."""
     return {
         "edition": EDITION,
         "seed": seed,
@@ -123,7 +126,10 @@ def _left_out(case: Case, cases: Sequence[Case]) -> dict[str, float] | None:
 
 
 def _heuristic(case: Case, seed: int) -> float:
-    """How often AITER's rule names the winner, in percent. Its caller asks f4gemm, whose rows say logarithms, for one part."""
+    """Count how often AITER's rule names the winner, in percent.
+
+    Its caller asks f4gemm, whose rows say logarithms, for one part.
+    """
     rule = next(
         each.rule for each in heuristics.LATER
         if (each.name, each.target) == (case.family.name, case.family.target)
@@ -171,7 +177,7 @@ def _spread(percents: Floats) -> dict[str, float]:
 
 
 def _cycles(cycles: Cycles) -> list[float]:
-    """Fixed, and for each column of K: cycles; then bytes that the L1 lacks."""
+    """List a workgroup's cycles and bytes, fixed and per column."""
     return [
         float(f"{each:.6g}")
         for each in (cycles.fixed, cycles.column, cycles.bytes_fixed, cycles.bytes_column)

@@ -16,7 +16,10 @@ _FLOAT32: Final = "torch.float32"
 
 
 class Shape(NamedTuple):
-    """What a call is. ``out``: bytes of an element of the result; ``shuffled``: its weight is, "" where all are."""
+    """The shape of a call.
+
+    ``out``: bytes of an element of the result; ``shuffled``: its weight is, "" where all are.
+    """
 
     cus: int
     m: int
@@ -38,7 +41,7 @@ class Measured:
 
 
 def measured(family: Family, kernels: Iterable[Kernel], tree: Tree) -> list[Measured]:
-    """The fastest row of each shape in a tree's tables, sorted."""
+    """Return the fastest row of each shape in a tree's tables, sorted."""
     best: dict[Shape, Measured] = {}
     texts = (
         tree.text(f"aiter:configs/{name}") for name in _names(family, tree.names("aiter:configs", ".csv"))

@@ -25,8 +25,10 @@ _SECONDS: Final = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Cycles:
-    """Of a workgroup: ``fixed`` + ``column`` for each column of K. ``bytes_fixed``, ``bytes_column``: what its L1 lacks.
-    ``matrix``: share of the time that its matrix units work.
+    """The cycles of a workgroup.
+
+    ``fixed`` + ``column`` for each column of K. ``bytes_fixed``, ``bytes_column``: bytes that miss its L1. ``matrix``: share of
+    the time that its matrix units work.
     """
 
     fixed: float
@@ -78,7 +80,7 @@ def _job(family: Family, kernel: Kernel, tree: Tree, columns: int) -> dict[str, 
 
 
 def timed(jobs: Iterable[dict[str, Any]], device: str, library: Path) -> list[dict[str, Any]]:
-    """What the timing model says of each launch.
+    """Run the timing model on each launch.
 
     Raises:
         ExecutorError: one of them failed.

@@ -15,7 +15,10 @@ from build_tools.timing.simulate import Cycles
 
 @dataclass(frozen=True, slots=True)
 class Winners:
-    """Of ``rows`` shapes, for how many the winner's kernel is the first, and one of the first three."""
+    """Counts of shapes whose winner the model names.
+
+    Of ``rows`` shapes, the winner's kernel is the ``first``, or one of the first ``three``.
+    """
 
     rows: int
     first: int

@@ -1,1 +1,1 @@
-"""What the stages run: pinned compilers, where they come from, and which flags they get."""
+"""Pinned compilers of the stages, their origin and their flags."""

@@ -29,7 +29,10 @@ _TIMEOUT: Final = 1800.0
 
 
 def cache_folder() -> Path:
-    """Where unpacked sources and small generated tool files lie: ``AITER_PREBUILT_CACHE``, else below the user's cache."""
+    """Return the folder of unpacked sources and generated tool files.
+
+    It is ``AITER_PREBUILT_CACHE``, else below the user's cache.
+    """
     names = (CACHE_VARIABLE, "XDG_CACHE_HOME", "HOME")
     return _cache_folder(*(os.environ.get(name) for name in names), Path.cwd())
 
@@ -43,7 +46,7 @@ def _cache_folder(chosen: str | None, base: str | None, home: str | None, here: 
 
 
 def source_folder(pin: SourcePin, cache: Path) -> Path:
-    """The unpacked archive of ``pin``, fetched when the cache does not have it.
+    """Find the unpacked archive of ``pin``, fetching it if needed.
 
     Raises:
         FetchError: not found anywhere, other bytes than pinned, or a member that must not be unpacked.
@@ -66,7 +69,9 @@ def source_folder(pin: SourcePin, cache: Path) -> Path:
 
 
 def archive_of(pin: SourcePin, folder: Path) -> Path:
-    """The archive of ``pin``, checked; downloaded into ``folder`` when no local folder has it.
+    """Return the archive of ``pin``, checked.
+
+    Downloaded into ``folder`` when no local folder has it.
 
     Raises:
         FetchError: not found anywhere, or other bytes than pinned.
@@ -86,7 +91,9 @@ NATIVE_SOURCES: Final = {"APB_ZSTD_SOURCE": "zstd", "APB_DLPACK_INCLUDE": "dlpac
 
 
 def fetch(name: str, root: Path) -> Path:
-    """The folder of source ``name`` (of :data:`SOURCES`) with the pins of the repository at ``root``, fetched when need be.
+    """Find the folder of source ``name``, fetching it if needed.
+
+    ``name`` is one of :data:`SOURCES`, with the pins of the repository at ``root``.
 
     Raises:
         FetchError: see :func:`source_folder`; or no source has this name.
@@ -98,7 +105,7 @@ def fetch(name: str, root: Path) -> Path:
 
 
 def native_sources(root: Path) -> dict[str, Path]:
-    """The folders of :data:`NATIVE_SOURCES`, by setting, fetched when need be.
+    """Return the folders of :data:`NATIVE_SOURCES`, by setting, fetched when need be.
 
     Raises:
         FetchError: see :func:`source_folder`.
@@ -125,7 +132,10 @@ def _check(pin: SourcePin, archive: Path) -> None:
 
 
 def _download(pin: SourcePin, folder: Path) -> Path:
-    """What ``pip download`` finds for the pin: pip alone knows its indexes, mirrors, proxies, certificates and logins."""
+    """Download a pin with ``pip download``.
+
+    pip alone knows its indexes, mirrors, proxies, certificates and logins.
+    """
     if find_spec("pip") is None:
         raise FetchError(
             f"fetch {pin.file}",
@@ -160,7 +170,7 @@ def _download(pin: SourcePin, folder: Path) -> Path:
 
 
 def _said(output: str) -> str:
-    """What pip's output says about its places, and its errors."""
+    """Extract pip's places and errors from its output."""
     lines = output.splitlines()
     places = [line for line in lines if line.startswith("Looking in ")]
     start = next((i for i, line in enumerate(lines) if line.startswith("ERROR:")), max(0, len(lines) - 5))

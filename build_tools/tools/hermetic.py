@@ -101,7 +101,9 @@ def check_package(pin: ToolPin, hashes: FileHashes) -> ToolRow:
 
 
 def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
-    """The hermetic clang. Makes the linker's names in ``cache`` when they are not there.
+    """Return the hermetic clang.
+
+    Makes the linker's names in ``cache`` when they are not there.
 
     Raises:
         ToolchainError: a package is missing or is not what is pinned.
@@ -145,7 +147,10 @@ def find(pins: Pins, cache: Path, hashes: FileHashes) -> Clang:
 
 
 def _linker_folder(zig: Path, cache: Path) -> Path:
-    """A folder with ``lld`` and ``ld.lld``: clang starts the linker by these names from PATH, the first with ``-flavor gnu``."""
+    """Return a folder with ``lld`` and ``ld.lld``.
+
+    Clang starts the linker by these names from PATH, the first with ``-flavor gnu``.
+    """
     name = hashlib.sha256(str(zig).encode()).hexdigest()[:16]
     folder = cache / "toolchain" / name / "bin"
     quoted = "'" + str(zig).replace("'", "'\\''") + "'"
@@ -160,7 +165,9 @@ def _linker_folder(zig: Path, cache: Path) -> Path:
 
 
 def control_constants(clang: Clang, target: TargetFacts, cache: Path) -> Path:
-    """The bitcode of the control constants for ``target``, compiled once into ``cache``.
+    """Compile the control constants' bitcode for ``target`` once.
+
+    It lies in ``cache``.
 
     Raises:
         ToolchainError: clang did not compile its eight lines.

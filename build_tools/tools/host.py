@@ -29,7 +29,9 @@ _JUDGED: Final = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 
 
 def environment_of(pinned: Pins) -> dict[str, str]:
-    """What a build of host code is run with: the compilers, the pinned time, this environment's cmake and ninja first.
+    """Build the environment of a build of host code.
+
+    The compilers, the pinned time, this environment's cmake and ninja first.
 
     Raises:
         ToolchainError: the zig package is not installed.

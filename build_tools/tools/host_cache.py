@@ -1,4 +1,4 @@
-"""What was compiled for the host, kept by what it was made of.
+"""Keep host-compiled files by their inputs.
 
 Two environments of one machine have their compilers in two places (two checkouts do), and cmake, which goes by places and
 times, would compile everything again in each.
@@ -30,7 +30,10 @@ def key_of(root: Path, files: Iterable[str], makers: Iterable[Path], tools: Mapp
 
 
 def kept(root: Path, name: str, key: str, make: Callable[[], bytes]) -> bytes:
-    """What ``make`` gives, made only when ``name`` was last made under another key or is damaged. The last one is kept."""
+    """Return a kept result, or make it anew.
+
+    It is made only when ``name`` was last made under another key or is damaged. The last one is kept.
+    """
     path = root / FOLDER / f"{name}-{key[:16]}"
     try:
         content = path.read_bytes()

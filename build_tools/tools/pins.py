@@ -75,7 +75,7 @@ class TreePin:
 
     @property
     def archive(self) -> SourcePin:
-        """What is fetched."""
+        """Describe the archive to fetch."""
         return SourcePin(self.distribution, self.version, self.gives, self.file, self.sha256, ())
 
 
@@ -89,7 +89,7 @@ class Pins:
 
 
 def load(root: Path) -> Pins:
-    """The pins of the repository at ``root``.
+    """Return the pins of the repository at ``root``.
 
     Raises:
         ManifestError: with every problem of the file.
@@ -150,7 +150,10 @@ def _rows(
 
 
 def requirements(pins: Pins) -> str:
-    """The text of ``build_tools/requirements.txt``: exact versions with the hashes of the pinned wheels, for pip."""
+    """Return the text of ``build_tools/requirements.txt``.
+
+    Exact versions with the hashes of the pinned wheels, for pip.
+    """
     lines = [
         "# Written from manifests/toolchains.toml by `python -m build_tools generate`. Install with",
         "#     pip install --no-deps --require-hashes -r build_tools/requirements.txt",

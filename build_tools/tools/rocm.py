@@ -82,13 +82,13 @@ def _version(root: Path, banner: str) -> str:
 
 
 def _without_paths(banner: str) -> str:
-    """The banner's lines that say what it is, without those that say where it lies."""
+    """Remove a banner's lines with paths."""
     return "\n".join(
         line for line in banner.splitlines() if not line.startswith(("InstalledDir", "Configuration file"))
     )
 
 
 def _device_libraries(root: Path) -> list[Path]:
-    """The folder of the device libraries' bitcode, if there is one."""
+    """Return the folder of the device libraries' bitcode, if there is one."""
     folders = [*root.glob("amdgcn/bitcode"), *root.glob("lib/llvm/lib/clang/*/lib/amdgcn/bitcode")]
     return [folders[0].resolve()] if folders else []

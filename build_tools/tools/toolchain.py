@@ -57,7 +57,10 @@ class Toolchain:
         ).hexdigest()
 
     def identity_of(self, backend: str) -> str:
-        """What the content key of a job of ``backend`` holds about its tools: versions, hashes and fixed flags, no path."""
+        """Describe a backend's tools for the content keys of its jobs.
+
+        Versions, hashes and fixed flags, no path.
+        """
         flags = repr((DEVICE_FLAGS, ASSEMBLY_FLAGS, LINK_FLAGS, sorted(FIXED.items())))
         parts = [self.kind, backend, self.clang.identity, flags]
         if backend in ("triton", "flydsl"):
@@ -117,7 +120,9 @@ class Toolchain:
 
 
 def find(kind: str, root: Path) -> Toolchain:
-    """The toolchain of ``kind`` with the pins of the repository at ``root``.
+    """Find the toolchain of ``kind``.
+
+    It has the pins of the repository at ``root``.
 
     Raises:
         UsageError: no such kind.
@@ -143,7 +148,7 @@ def find(kind: str, root: Path) -> Toolchain:
 
 
 def _ck_override() -> Path | None:
-    """The include folder of the checkout that ``CK_DIR`` names.
+    """Return the include folder of the checkout that ``CK_DIR`` names.
 
     Raises:
         ToolchainError: it names a folder without ck_tile's headers.

@@ -48,7 +48,9 @@ class Tree:
         return self.pin.version if self.pinned else f"{UNPINNED} ({self.pin.override})"
 
     def where(self, name: str) -> str:
-        """The path of ``name`` in the package or the checkout, there or not.
+        """Return the path of ``name`` in the package or checkout.
+
+        The file may be missing.
 
         Raises:
             FetchError: it names no root, or leaves it.
@@ -78,7 +80,7 @@ class Tree:
         return f"{self._root(root)}/{path.as_posix()}"
 
     def _root(self, root: str) -> str:
-        """An unpacked wheel will do as a checkout."""
+        """Find a checkout's root; an unpacked wheel will do."""
         packed = self.pin.roots[root]
         return packed if self.folder is None or (self.folder / packed).is_dir() else self.pin.checkout[root]
 
@@ -88,7 +90,10 @@ class Tree:
         return where in self._index if self.folder is None else (self.folder / where).is_file()
 
     def names(self, under: str, suffix: str) -> tuple[str, ...]:
-        """The files below ``under`` (``aiter:hsa``, ``aiter:hsa/gfx942/``) whose names end with ``suffix``; relative, sorted."""
+        """Return the files below ``under`` (``aiter:hsa``, ``aiter:hsa/gfx942/``) whose names end with ``suffix``.
+
+        Relative, sorted.
+        """
         where = self.where(f"{under.rstrip('/')}/*").removesuffix("*")
         if self.folder is None:
             known = (path for path in self._index if path.startswith(where))
@@ -97,7 +102,7 @@ class Tree:
         return tuple(sorted(path.removeprefix(where) for path in known if path.endswith(suffix)))
 
     def sha256(self, name: str) -> str:
-        """Of the file's content, without unpacking it.
+        """Hash the file's content without unpacking it.
 
         Raises:
             FetchError: there is no such file.
@@ -112,7 +117,7 @@ class Tree:
             raise self._missing(name) from None
 
     def path(self, name: str) -> Path:
-        """The file, unpacked and checked when need be.
+        """Return the file, unpacked and checked when need be.
 
         Raises:
             FetchError: there is no such file, or the archive is damaged.
@@ -125,7 +130,9 @@ class Tree:
         return self._unpacked({where: self._known(name, where)}) / where
 
     def below(self, under: str) -> Path:
-        """The folder ``under`` (``aiter:ck/include``) with all its files, unpacked and checked when need be.
+        """Unpack the folder ``under`` and check its files.
+
+        ``under`` is like ``aiter:ck/include``.
 
         Raises:
             FetchError: there is no such folder, or the archive is damaged.
@@ -154,7 +161,10 @@ class Tree:
         return {path: known for path, known in self._index.items() if path.startswith(f"{where}/")}
 
     def _unpacked(self, wanted: Mapping[str, str]) -> Path:
-        """The folder in which the wheel's files ``wanted`` (path -> SHA-256) lie now, right."""
+        """Unpack the wheel's ``wanted`` files and return their folder.
+
+        ``wanted``: path -> SHA-256.
+        """
         folder = self._place / "files"
         absent = [
             where
@@ -178,7 +188,7 @@ class Tree:
         return zipfile.ZipFile(self._wheel)
 
     def text(self, name: str) -> str:
-        """The file's text.
+        """Return the file's text.
 
         Raises:
             FetchError: see :meth:`path`; or it is no UTF-8.
@@ -189,7 +199,9 @@ class Tree:
             raise FetchError(f"read {name}", str(error), "Name a text file") from None
 
     def texts(self, names: Iterable[str]) -> dict[str, str]:
-        """The texts of many files, unpacked together; what is no UTF-8 in them is replaced.
+        """Return the texts of many files, unpacked together.
+
+        What is no UTF-8 in them is replaced.
 
         Raises:
             FetchError: there is no such file, or the archive is damaged.
@@ -207,7 +219,9 @@ class Tree:
         return found
 
     def fetched(self) -> Path:
-        """Where its files lie: the checkout, or the folder of the wheel, which is fetched when need be.
+        """Return the folder of the tree's files.
+
+        It is the checkout, or the folder of the wheel, which is fetched when need be.
 
         Raises:
             FetchError: it is not found anywhere, or has other bytes than pinned.
@@ -261,7 +275,10 @@ class Tree:
 
 
 def _record(wheel: Path, roots: tuple[str, ...]) -> dict[str, str]:
-    """The wheel's own list of its files: hexadecimal SHA-256 by path."""
+    """Return the wheel's own list of its files.
+
+    Hexadecimal SHA-256 by path.
+    """
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/RECORD"))
         rows = csv.reader(archive.read(name).decode().splitlines())
@@ -282,8 +299,10 @@ def _remembered(path: Path, size: int, mtime_ns: int, inode: int) -> str:
 
 
 def tree_of(name: str, root: Path, instead: str = "") -> Tree:
-    """The tree of ``name`` (``aiter`` or ``aiter:path``), with the pins of the repository at ``root``. ``instead``: a checkout to
-    be read, whatever the tree's variable says.
+    """Open the tree of ``name``.
+
+    ``name`` is ``aiter`` or ``aiter:path``, with the pins of the repository at ``root``. ``instead``: a checkout to be read,
+    whatever the tree's variable says.
 
     Raises:
         FetchError: no tree has this name.
@@ -325,7 +344,9 @@ def _opened(pin: TreePin, cache: Path, override: str) -> Tree:
 
 
 def located(name: str, root: Path) -> Path:
-    """The file that a manifest names: of the repository at ``root``, or of a tree.
+    """Return the file that a manifest names.
+
+    Of the repository at ``root``, or of a tree.
 
     Raises:
         FetchError: a tree has no such file.

@@ -38,7 +38,7 @@ def audit(files: tuple[Path, ...], as_json: bool) -> None:
 
 
 def _named(symbol: str) -> str:
-    """As people read it, where it is mangled."""
+    """Return the readable name of a mangled symbol."""
     from build_tools.objects.demangle import kernel_name
 
     name = kernel_name(symbol)

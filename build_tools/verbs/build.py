@@ -111,7 +111,7 @@ def build(
 
 
 def _done(told: Mapping[str, Any]) -> str:
-    """What a build did, in lines."""
+    """Summarise a build in lines."""
     cached = sum(job["cached"] for job in told["jobs"])
     lines = [f"{len(told['jobs'])} jobs, {cached} from the store, {told['seconds']:.2f} s"]
     if again := told.get("rechecked"):
@@ -121,7 +121,7 @@ def _done(told: Mapping[str, Any]) -> str:
 
 
 def _tell(told: Mapping[str, Any], bundles: Path) -> None:
-    """The bundles of a build, and what of them deserves a line."""
+    """Print a build's bundles and remarks."""
     from build_tools.compile.cost import large
     from build_tools.report import subdword_loops, unpinned
 
@@ -161,7 +161,9 @@ def _tell(told: Mapping[str, Any], bundles: Path) -> None:
 
 
 def _farm(text: str, tls: Path | None, shared: str, memory: int) -> Farm:
-    """Where ``--farm`` has a build compile; nothing is started before something is missing.
+    """Parse the options of ``--farm``.
+
+    Nothing is started before something is missing.
 
     Raises:
         FarmError: it is no address, or may not be reached so. UsageError: its workers would not find the store.
@@ -184,7 +186,9 @@ def _farm(text: str, tls: Path | None, shared: str, memory: int) -> Farm:
 
 
 def _again(part: str, seed: int | None) -> Recheck:
-    """What ``--recheck`` asks for. The seed is told before anything can fail.
+    """Parse ``--recheck``.
+
+    The seed is printed before anything can fail.
 
     Raises:
         UsageError: it is no part.

@@ -11,7 +11,10 @@ from build_tools.verbs import options
 
 @click.group()
 def farm() -> None:
-    """What a build farm consists of: one scheduler, and workers. Needs what pyproject.toml's group farm names."""
+    """Run a part of a build farm: the scheduler, or a worker.
+
+    Needs the packages of pyproject.toml's group farm.
+    """
 
 
 @farm.command()

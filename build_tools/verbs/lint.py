@@ -87,8 +87,9 @@ def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
 
 
 def _beside_operators(manifest: Manifest, root: Path) -> list[str]:
-    """What is wrong with AITER's modules that are not served, or with calls: of clients, and of AITER's functions whose kernels
-    are compiled ahead of time.
+    """List problems of unserved modules and of calls.
+
+    The calls are those of clients, and of AITER's functions whose kernels are compiled ahead of time.
     """
     from build_tools.report import module_problems, module_reasons
     from build_tools.seed import flydsl_calls, triton_calls

@@ -1,4 +1,4 @@
-"""What a CI service runs."""
+"""Print or write the matrix of a CI service."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the verbs share of their command lines: where the repository is, and the options of more than one verb."""
+"""Options that several verbs share, and the repository's place."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ sign = click.option(
 def behind(
     stack: ExitStack, url: str, trusted: tuple[Path, ...], sign: Path | None, *, farm: bool
 ) -> Behind | None:
-    """The shared store of these options, until ``stack`` ends; None without any. ``farm``: others write there for this build."""
+    """Return the shared store of these options, until ``stack`` ends.
+
+    None without any. ``farm``: others write there for this build.
+    """
     if not (url or trusted or sign):
         return None
     from build_tools.release.trusted import Behind
@@ -97,7 +100,9 @@ def own_tree(root: Path) -> bool:
 
 
 def functions_of(root: Path) -> Path:
-    """The folder of the Python functions of the tree ``root``, written where they are not what its manifests say.
+    """Write the functions of the tree ``root`` if they are stale.
+
+    It returns their folder.
 
     Raises:
         ManifestError, UsageError: its manifests have problems, or functions that are written by hand.
@@ -109,7 +114,7 @@ def functions_of(root: Path) -> Path:
 
 
 def signers_of(stack: ExitStack, keys: tuple[Path, ...]) -> list[Signer]:
-    """The keys that can sign, until ``stack`` ends."""
+    """Return the keys that can sign, until ``stack`` ends."""
     if not keys:
         return []
     from build_tools.release.sign import signers

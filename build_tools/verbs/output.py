@@ -1,4 +1,4 @@
-"""How verbs print: tables for people, JSON with a version for machines."""
+"""Print tables for people, and versioned JSON for machines."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ JSON_VERSION: Final = 1
 
 
 def console() -> Console:
-    """A console as wide as the terminal, or wide enough for a log."""
+    """Make a console as wide as the terminal, or as a log."""
     return Console(width=None if sys.stdout.isatty() else 160)
 
 
 def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]) -> None:
-    """A table with folded cells."""
+    """Print a table with folded cells."""
     table = Table(title=title, title_justify="left")
     for column in columns:
         table.add_column(column, overflow="fold")
@@ -35,6 +35,6 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def say_stale(stale: Iterable[str]) -> None:
-    """A line for each bundle that is older than its sources."""
+    """Print a line for each bundle older than its sources."""
     for words in stale:
         click.echo(f"older than its sources, run python -m build_tools build: {words}")

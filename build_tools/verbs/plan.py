@@ -42,7 +42,7 @@ def plan(
 
 
 def _made(profiles: tuple[str, ...], targets: tuple[str, ...], ck: str, shard: str | None) -> dict[str, Any]:
-    """What is printed, planned anew."""
+    """Plan anew, and return the document to print."""
     from build_tools.compile.shards import shard_of
     from build_tools.manifest.parse import load
     from build_tools.pipeline.planning import plan_of

@@ -1,4 +1,4 @@
-"""What was executed and found right; and it takes what another machine executed."""
+"""Show receipts, and import those of another machine."""
 
 from __future__ import annotations
 

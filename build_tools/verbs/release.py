@@ -19,7 +19,7 @@ _RECORD = click.Path(exists=True, path_type=Path)
 
 
 def record_of(bundles: Path, wheels: list[Path]) -> dict[str, Any]:
-    """The record of the bundles in a folder."""
+    """Return the record of the bundles in a folder."""
     from build_tools.manifest.parse import load
     from build_tools.release.record import record
 
@@ -56,8 +56,9 @@ def record(folder: Path, bundles: Path) -> None:
 @options.json
 @options.bundles
 def notes(old: Path, new: Path | None, as_json: bool, bundles: Path) -> None:
-    """What changed from the release OLD to NEW: operators, entries and why, receipts, sizes. Each is a record or a folder that
-    has one; without NEW it is what is in the bundles here.
+    """List the changes from release OLD to release NEW.
+
+    Operators, entries and why, receipts, sizes. Each is a record or a folder that has one; without NEW the bundles here count.
     """
     from build_tools.release import changes, changes_view
     from build_tools.release.record import read

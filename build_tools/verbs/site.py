@@ -65,14 +65,14 @@ def site(
 
 
 def _fitted() -> dict[str, Any]:
-    """What the model's constants were fitted to, and how well."""
+    """Read the model's constants and the quality of their fit."""
     from build_tools.timing import document
 
     return document.read(options.ROOT / document.NAME)
 
 
 def _ask(bundles: Path) -> dict[str, dict[str, Any]]:
-    """The documents as the verbs would print them now."""
+    """Build the documents as the verbs would print them now."""
     from build_tools.errors import FetchError
     from build_tools.release import compatibility
 

@@ -1,4 +1,4 @@
-"""Which tools a build would use."""
+"""Show the tools that a build would use."""
 
 from __future__ import annotations
 

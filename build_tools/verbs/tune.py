@@ -58,8 +58,10 @@ def tune(
     fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], models: tuple[str, ...],
     functions: tuple[str, ...], target: str, cus: int | None, output: Path | None, bundles: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Times by the embedded device's model, where nobody measured. Tables of --by-model are read by a runtime whose
-    AITER_PREBUILT_TUNED names them; `aiter-prebuilt explain` then shows their times.
+    """Predict times by the embedded device's model.
+
+    It serves calls that nobody measured. Tables of --by-model are read by a runtime whose AITER_PREBUILT_TUNED names them;
+    `aiter-prebuilt explain` then shows their times.
     """
     from build_tools.errors import UsageError
 
@@ -100,7 +102,10 @@ def _fitted(seed: int, older: Path | None, output: Path | None) -> dict[str, Any
 
 
 def _refuse_to_lose(made: dict[str, Any], output: Path | None) -> None:
-    """A tree without code objects, or an older one, has few families: the file that comes with the project keeps what it has."""
+    """Refuse to write a fit that loses families.
+
+    A tree without code objects, or an older one, has few: the file that comes with the project keeps its families.
+    """
     from build_tools.timing import document as documents
 
     asked = f"fit times to the rows of {made['rows_of']}"
@@ -154,7 +159,10 @@ def _of_models(models: tuple[str, ...], functions: tuple[str, ...], target: str)
 def _modelled(
     calls: Iterable[str], of_models: Iterable[str], target: str, cus: int | None, bundles: Path
 ) -> list[Predicted]:
-    """Calls of models that the runtime refuses, or whose words say too little, are left out and named."""
+    """Predict the times of calls, leaving out unusable ones.
+
+    Calls of models that the runtime refuses, or whose words say too little, are named.
+    """
     from aiter_prebuilt.contract.bundle import SUFFIX
     from build_tools.errors import ExecutorError, NotReadyError, UnknownTargetError
     from build_tools.manifest.parse import load

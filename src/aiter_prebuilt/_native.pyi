@@ -83,7 +83,10 @@ def open_driver(vendor: str, path: str | None, /) -> DriverInfo:
     """Open ``amd`` or ``nvidia`` once per process. Raises DriverError, ForkError."""
 
 def device(vendor: str, ordinal: int, /) -> DeviceInfo:
-    """What the driver says of one device. Raises DriverError, NoDeviceError, ForkError."""
+    """Describe one device as the driver does.
+
+    Raises DriverError, NoDeviceError, ForkError.
+    """
 
 @final
 class Bundle:
@@ -182,7 +185,9 @@ class Operator:
         """Bind, choose, launch. Raises what ``aiter_prebuilt.errors`` names; nothing is launched then."""
 
     def viewing(self, views: Views, /) -> Operator:
-        """The same operator, which sees a tensor of a call, by its place, otherwise, and no framework makes a tensor for it.
+        """Return the operator with views of its tensors.
+
+        It sees a tensor of a call, by its place, otherwise, and no framework makes a tensor for it.
 
         ``("order", place, rank, dims)``: of a tensor of that rank each dim by its number, -1 a new one. ``("split", place,
         size)``: the last dim in parts of that size, a dim of its own. ``("bytes", place, type)``: of a tensor of that element
@@ -198,7 +203,9 @@ class Operator:
         tuned: tuple[TunedTable, ...] = ...,
         /,
     ) -> list[DecisionInfo]:
-        """The decisions for these arguments on a device with ``cus`` compute units; nothing is opened or launched.
+        """Return the decisions for these arguments.
+
+        They are for a device with ``cus`` compute units; nothing is opened or launched.
 
         ``tuned``: the user's tables, the one that wins first. Raises TunedTableError for a column that the operator lacks.
         """

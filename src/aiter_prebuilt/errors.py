@@ -151,8 +151,10 @@ MOST_LINES: Final = 12
 
 
 def by_reason(refusals: Sequence[tuple[str, str]]) -> list[str]:
-    """A line for each (candidate, reason), or for each reason when they are more than :data:`MOST_LINES`, in the order in which
-    they come: those who know put the candidate first that the least keeps from serving the call.
+    """Group refusals into lines.
+
+    A line for each (candidate, reason), or for each reason when they are more than :data:`MOST_LINES`, in the order in which they
+    come: callers put the nearest candidate first.
     """
     if len(refusals) <= MOST_LINES:
         return [f"{candidate}: {reason}" for candidate, reason in refusals]

@@ -33,7 +33,10 @@ class Importing:
         self._left_behind = False
 
     def __enter__(self) -> None:
-        """Raises ForkError in a child that was forked in the middle of another thread's import."""
+        """Refuse an import in a child forked during another import.
+
+        Raises ForkError where another thread of the parent was importing.
+        """
         if self._left_behind:
             raise ForkError(
                 "import a part of aiter_prebuilt in a child process",

@@ -43,7 +43,10 @@ def get_padded_m(M: int, N: int, K: int, gl: int) -> int:  # noqa: N803  # AITER
 
 
 def qr_get_handle(fa: int) -> torch.Tensor:
-    """The handle of this rank's memory: 64 bytes of the host."""
+    """Return the handle of this rank's memory.
+
+    64 bytes of the host.
+    """
     import torch
 
     from aiter_prebuilt import qr_get_handle as ours
@@ -80,7 +83,10 @@ def get_mla_metadata_v1(
     topk: int = -1,
     max_split_per_batch: int = -1,
 ) -> None:
-    """The lists of works of contexts whose pages have one key, so that each last page has one."""
+    """Write the work lists for pages of one key.
+
+    Each last page has one key.
+    """
     import torch
 
     from aiter_prebuilt import get_mla_metadata_v1 as ours
@@ -96,7 +102,10 @@ def get_mla_metadata_v1(
 def dynamic_mxfp4_quant_padded(
     x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """That of ``fp4_utils`` in November 2025: torch's types, and room behind the scales, shuffled or not."""
+    """Quantise as ``fp4_utils`` of November 2025 did.
+
+    It gives torch's types, and room behind the scales, shuffled or not.
+    """
     import torch
 
     from aiter_prebuilt import dynamic_mxfp4_quant as ours
@@ -136,7 +145,10 @@ def dynamic_mxfp4_quant_to_even(
 def dynamic_mxfp4_quant_typed(
     x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """That of ``fp4_utils`` in August 2026: torch's types, shuffled or not."""
+    """Quantise as ``fp4_utils`` of August 2026 does.
+
+    It gives torch's types, shuffled or not.
+    """
     import torch
 
     codes, scales = dynamic_mxfp4_quant_to_even(x, scaling_mode, shuffle)
@@ -224,7 +236,10 @@ def _table(each: torch.Tensor) -> torch.Tensor:
 def fused_flatten_fp8_group_quant(
     x: torch.Tensor, group_size: int, dtype_quant: torch.dtype | None = None, transpose_scale: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last two dims as one, quantised by groups; scales that are transposed are a view of that memory."""
+    """Flatten the last two dims and quantise groups to fp8.
+
+    Scales that are transposed are a view of that memory.
+    """
     from aiter_prebuilt import per_group_quant_hip as ours
 
     rows, _, columns = x.shape
@@ -239,14 +254,20 @@ def fused_flatten_fp8_group_quant(
 
 
 def fused_flatten_mxfp4_quant(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last two dims as one in MXFP4, codes away from zero halfway; scales lie by columns."""
+    """Flatten the last two dims and quantise to MXFP4.
+
+    Codes round away from zero halfway; scales lie by columns.
+    """
     from aiter_prebuilt import dynamic_mxfp4_quant as ours
 
     return _flattened(x, ours)
 
 
 def fused_flatten_mxfp4_quant_to_even(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The last two dims as one in MXFP4, codes to the even one halfway; scales lie by columns."""
+    """Flatten the last two dims and quantise to even MXFP4.
+
+    Codes round to the even one halfway; scales lie by columns.
+    """
     return _flattened(x, dynamic_mxfp4_quant_to_even)
 
 

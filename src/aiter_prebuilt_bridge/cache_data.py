@@ -49,7 +49,9 @@ class Data:
     right: dict[tuple[int, str], Path] = field(default_factory=dict)
 
     def file(self, wanted: CacheFile) -> Path:
-        """The path of a file of the index, checked the first time that it is asked for.
+        """Return the path of a file of the index.
+
+        It is checked the first time that it is asked for.
 
         Whoever is given the path reads the file later. So if others may change it, the path is that of a private copy of the
         bytes that were checked.
@@ -70,7 +72,9 @@ class Data:
         return self.right[key]
 
     def content(self, wanted: CacheFile) -> bytes:
-        """The bytes of a file of the index: those that were checked.
+        """Return the bytes of a file of the index.
+
+        Those that were checked.
 
         Raises:
             CacheDamagedError: see :meth:`file`.
@@ -96,7 +100,10 @@ class Data:
 
 
 def _copied(wanted: CacheFile, data: bytes) -> Path:
-    """A copy of ``data`` in a folder of this process, under the file's own name."""
+    """Copy ``data`` into a folder of this process.
+
+    The file keeps its own name.
+    """
     process = os.getpid()
     if process not in _PRIVATE:
         made = Path(tempfile.mkdtemp(prefix="aiter-prebuilt-bridge-"))  # which makes it for this user alone
@@ -121,7 +128,10 @@ def _difference(data: bytes, wanted: CacheFile) -> str:
 
 
 def folders() -> tuple[Path, ...]:
-    """The folders of data wheels, those that the variable names first, then those beside this package; one for each target."""
+    """List the folders of data wheels, one for each target.
+
+    Those that the variable names come first, then those beside this package.
+    """
     named = [Path(each) for each in os.environ.get(VARIABLE, "").split(os.pathsep) if each]
     beside = Path(__file__).resolve().parent.parent
     found = [*named, *sorted(path for path in beside.glob(f"{PREFIX}*") if path.is_dir())]
@@ -132,7 +142,7 @@ def folders() -> tuple[Path, ...]:
 
 
 def open_folder(folder: Path) -> Data:
-    """A data wheel's index.
+    """Return a data wheel's index.
 
     Raises:
         CacheDamagedError: there is none, or it is not of this version's form.
@@ -167,8 +177,9 @@ def forget() -> None:
 
 
 def trusted(tool: str) -> tuple[list[Data], list[str]]:
-    """The wheels with something for ``tool`` whose index nobody else may write, and what is wrong with the others: who may write
-    the index may write the hashes.
+    """List the trusted wheels for ``tool``, and problems of the others.
+
+    Nobody else may write the index of a trusted one: who may write the index may write the hashes.
 
     Raises:
         CacheDamagedError: see :func:`open_folder`.
@@ -180,7 +191,7 @@ def trusted(tool: str) -> tuple[list[Data], list[str]]:
 
 
 def entries(tool: str) -> Mapping[str, tuple[Data, CacheEntry]]:
-    """The entries of a tool, by each of their keys.
+    """Return the entries of a tool, by each of their keys.
 
     Raises:
         CacheDamagedError: see :func:`open_folder`.
@@ -195,7 +206,10 @@ def entries(tool: str) -> Mapping[str, tuple[Data, CacheEntry]]:
 
 
 def summary() -> list[dict[str, Any]]:
-    """What is installed, for people and programs: of each wheel its target, trees, compilers and numbers of entries."""
+    """List the installed data wheels.
+
+    Each row has the target, trees, compilers and numbers of entries.
+    """
     rows = []
     for folder in folders():
         row: dict[str, Any] = {"target": folder.name.removeprefix(PREFIX), "folder": str(folder)}

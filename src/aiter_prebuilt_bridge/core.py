@@ -43,7 +43,7 @@ class aiter_tensor_t:  # noqa: N801  # AITER's name
         self.requires_grad = False
 
     def data_ptr(self) -> int:
-        """The address of the first element."""
+        """Return the address of the first element."""
         return self._pointer
 
     def stride(self) -> tuple[int, ...]:
@@ -51,7 +51,7 @@ class aiter_tensor_t:  # noqa: N801  # AITER's name
         return self._strides
 
     def numel(self) -> int:
-        """How many elements."""
+        """Count the elements."""
         return self._numel
 
 
@@ -86,7 +86,7 @@ class _Loader:
     """Makes the module."""
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """An empty module will do."""
+        """Create an empty module."""
         del spec
         return None
 
@@ -96,7 +96,7 @@ class _Loader:
 
 
 def spec(name: str) -> ModuleSpec:
-    """The spec of the module under one of its names."""
+    """Return the spec of the module under one of its names."""
     made = ModuleSpec(name, _Loader(), origin=__file__)  # type: ignore[arg-type]  # a loader needs no base class
     made.has_location = True  # AITER logs where each module lies
     return made

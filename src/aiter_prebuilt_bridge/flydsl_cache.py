@@ -76,7 +76,10 @@ def _manager(jit: Any) -> type:
 
     class Manager(original):  # type: ignore[misc]
         def load_all(self) -> int:
-            """How many entries of the user's cache there are. FlyDSL unpickles them all to count them."""
+            """Count the entries of the user's cache.
+
+            FlyDSL unpickles them all to count them.
+            """
             return len([*self.cache_dir.glob("*.pkl")])
 
         def get(self, cache_key: str) -> Any:
@@ -113,7 +116,7 @@ def _guarded(compile: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def asked(jit: Any) -> Asked | None:
-    """What the call of a launcher that asks is about, when that is AITER's."""
+    """Find AITER's launcher behind a lookup of the cache."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # FlyDSL says a hash alone
     while frame is not None:
         launcher = frame.f_locals.get("self") if frame.f_globals.get("__name__") == MODULE else None
@@ -125,7 +128,7 @@ def asked(jit: Any) -> Asked | None:
 
 
 def _found(jit: Any, folder: Path, call: str, launched: Asked | None) -> Any:
-    """What FlyDSL would have compiled, of a data wheel; None: none has it."""
+    """Find a compiled kernel in the data wheels; None if absent."""
     known = None if launched is None else _entries(jit)[0].get(cache_key(folder.name, call))
     if launched is None or known is None:
         return None
@@ -136,7 +139,7 @@ def _found(jit: Any, folder: Path, call: str, launched: Asked | None) -> Any:
 
 
 def artifact(text: str, launched: Asked) -> Any:
-    """The object that FlyDSL keeps of a compiled launcher, without its pickle."""
+    """Build FlyDSL's object of a compiled launcher without its pickle."""
     executor: Any = importlib.import_module(_EXECUTOR)
     made = executor.CompiledArtifact.__new__(executor.CompiledArtifact)
     made.__setstate__({"ir_text": text, "entry": launched.launcher.func.__name__, "source_ir": None})
@@ -144,7 +147,10 @@ def artifact(text: str, launched: Asked) -> Any:
 
 
 def _entries(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
-    """The entries for the FlyDSL that runs, and why there are none of them, or ""."""
+    """Find the entries for the running FlyDSL.
+
+    The text says why there are none of them, or "".
+    """
     if not _ENTRIES:  # without a lock: see cache_data
         _ENTRIES.append(_read(jit))
         if _ENTRIES[0][1]:
@@ -200,7 +206,7 @@ def _missed(asked: Asked, jit: Any, off: str) -> None:
 
 
 def _nearest(asked: Asked, jit: Any) -> str:
-    """How the key differs from that of the entry that is nearest."""
+    """Describe how the key differs from the nearest entry's."""
     mine = parts_of(asked, jit)
     same = [entry for _, entry in _entries(jit)[0].values() if entry.name == asked.function]
     if not same:
@@ -220,7 +226,10 @@ def _unanswered(jit: Any) -> str:
 
 
 def report() -> dict[str, Any]:
-    """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
+    """Report the lookups of this process.
+
+    ``why``: why none of them can be answered, or "".
+    """
     jit = sys.modules.get(MODULE)
     active = hasattr(getattr(jit, "JitCacheManager", None), _MARK)
     return {

@@ -35,7 +35,10 @@ fill(globals(){names})
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which modules are wanted: by their names, and by operators that they hold; every one where both are empty."""
+    """The selection of modules, by name or by operator.
+
+    Every module is selected where both are empty.
+    """
 
     modules: tuple[str, ...] = ()
     operators: tuple[str, ...] = ()
@@ -51,7 +54,9 @@ class Plan:
 
 
 def plan(package: Path, choice: Choice) -> Plan:
-    """What the AITER in ``package`` can be given, of what is chosen. Its first modules, enumerations, are always there.
+    """Plan the modules that the AITER in ``package`` can use.
+
+    Its first modules, enumerations, are always there.
 
     Raises:
         ArgumentError: AITER has no such module, or no module with such an operator.
@@ -123,7 +128,10 @@ def write(wanted: Plan, place: Path) -> None:
 
 
 def problems(wanted: Plan, place: Path) -> list[str]:
-    """What in ``place`` is not as it would be written now: AITER, or ours, was upgraded, or somebody else wrote there."""
+    """List files in ``place`` that differ from what we would write.
+
+    AITER, or our package, was upgraded, or somebody else wrote there.
+    """
     found = [f"{name}.py is of a module that cannot be served now" for name in _stale(wanted, place)]
     for name, text in wanted.texts.items():
         path, other = place / f"{name}.py", _foreign(place, name)
@@ -137,7 +145,10 @@ def problems(wanted: Plan, place: Path) -> list[str]:
 
 
 def _foreign(place: Path, name: str) -> Path | None:
-    """A file that Python would take for the module ``name`` and that is not ours: compiled ones come first."""
+    """Find a foreign file that Python would take for a module.
+
+    Compiled ones come first.
+    """
     compiled = [each for each in sorted(place.glob(f"{name}.*so")) if each.is_file()]
     package, own = place / name, place / f"{name}.py"
     others = [*([package] if package.is_dir() else []), *compiled]

@@ -1,4 +1,4 @@
-"""Which AITER is here. Nothing of it is imported."""
+"""Find the installed AITER without importing it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NAMES: Final = ("amd-aiter", "aiter")
 
 
 def version(names: tuple[str, ...] = _NAMES) -> str:
-    """The version of the first distribution of ``names`` that is installed, or ""."""
+    """Return the version of the first installed distribution, or ""."""
     for name in names:
         try:
             return metadata.version(name)
@@ -25,5 +25,5 @@ def found() -> bool:
 
 
 def told() -> str:
-    """The version for people."""
+    """Return the version for people."""
     return version() or ("of a checkout" if found() else "not installed")

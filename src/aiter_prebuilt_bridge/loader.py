@@ -1,4 +1,7 @@
-"""What the finder does with a module of AITER's: answer it, execute it with answers inside, or look at it afterwards."""
+"""Load a module of AITER's through the bridge's finder.
+
+It is replaced, executed with replacements inside, or inspected afterwards.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,10 @@ _ASKING: Final = threading.local()
 def spec_of(
     finder: object, name: str, path: Sequence[str] | None, target: ModuleType | None
 ) -> ModuleSpec | None:
-    """The spec of one of AITER's modules, as the other finders have it, with what is ours around its loader."""
+    """Build the spec of an AITER module with our loader.
+
+    The other finders find it, and our code stands around its loader.
+    """
     asking = vars(_ASKING).setdefault("names", set())
     if name in asking:
         return None
@@ -102,7 +108,10 @@ def _finish(package: ModuleType) -> None:
 
 
 def _kernels(module: ModuleType) -> None:
-    """A module of AITER's with Triton kernels, or that launches them: nothing of it was launched before it was executed."""
+    """Prepare an AITER module that has or launches Triton kernels.
+
+    Nothing of it was launched before it was executed.
+    """
     triton_cache.install()
     public.replace(module)
 
@@ -126,7 +135,7 @@ class Executed:
         return getattr(self._loader, name)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """As the module's own loader does."""
+        """Create the module as its own loader does."""
         made: ModuleType | None = self._loader.create_module(spec)
         return made
 

@@ -1,4 +1,7 @@
-"""What the bridge did in this process: each name of AITER's that was looked at, and what became of it."""
+"""Record each AITER name that the bridge looked at, and its fate.
+
+The record is of this process.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +59,7 @@ def keep(name: Name) -> None:
 
 
 def withdraw(module: str, name: str, why: str) -> None:
-    """A name is AITER's again."""
+    """Give a name back to AITER."""
     before = NAMES[module, name]
     NAMES[module, name] = replace(before, why=why, ours="", words=None)
 
@@ -90,7 +93,7 @@ class asking:  # noqa: N801  # used as a statement
 
 
 def asked() -> str:
-    """Which of AITER's functions is running, if one is."""
+    """Name the AITER function that is running, if one is."""
     return getattr(_ASKED, "name", "")
 
 

@@ -1,4 +1,6 @@
-"""What AITER asks of the machine, from the kernel's own list of GPUs or from the driver library: no program is started.
+"""Answer AITER's questions about the machine without a program.
+
+The kernel's list of GPUs or the driver library has the answers.
 
 The kernel's list comes first: opening HIP where a server will fork its workers would break them, and ``import aiter`` is no
 call of a GPU. Where somebody names a driver (``AITER_PREBUILT_HIP``), or the kernel has no list, the driver is asked.
@@ -34,13 +36,19 @@ class Gpu:
 
 @lru_cache(maxsize=1)
 def gpus() -> tuple[Gpu, ...]:
-    """The GPUs of this machine, in order; none where there is no driver."""
+    """Return the GPUs of this machine, in order.
+
+    None where there is no driver.
+    """
     listed = () if os.environ.get(_LIBRARY) else from_nodes(_NODES)
     return listed or tuple(Gpu(facts.target, facts.compute_units) for facts in device.probe("amd").devices)
 
 
 def from_nodes(folder: Path) -> tuple[Gpu, ...]:
-    """The GPUs in the kernel's list below ``folder``; what this process may not read is not its GPU."""
+    """Return the GPUs in the kernel's list below ``folder``.
+
+    What this process may not read is not its GPU.
+    """
     found = []
     for node in sorted(folder.glob("*/properties"), key=lambda path: int(path.parent.name)):
         try:
@@ -56,7 +64,7 @@ def from_nodes(folder: Path) -> tuple[Gpu, ...]:
 
 
 def architecture() -> str:
-    """The target of the first GPU.
+    """Return the target of the first GPU.
 
     Raises:
         MachineError: there is none.
@@ -85,7 +93,9 @@ def chosen(numbers: Mapping[str, Any]) -> Any:
 
 
 def compute_units() -> int:
-    """How many a GPU has: ``CU_NUM``, else as the GPUs say, which must agree.
+    """Count a GPU's compute units.
+
+    ``CU_NUM`` counts first; else the GPUs must agree.
 
     Raises:
         MachineError: there is no GPU, or they differ.
@@ -105,7 +115,10 @@ def compute_units() -> int:
 
 
 def hip_version() -> str:
-    """The version of HIP: torch's, else the driver's."""
+    """Return the version of HIP.
+
+    Torch's, else the driver's.
+    """
     torch = sys.modules.get("torch")
     told = getattr(getattr(torch, "version", None), "hip", None)
     if told:
@@ -115,7 +128,7 @@ def hip_version() -> str:
 
 
 def balances_numa(setting: Path = Path("/proc/sys/kernel/numa_balancing")) -> bool:
-    """Does the kernel move memory between processors' nodes?"""
+    """Tell whether the kernel moves memory between nodes."""
     try:
         return setting.read_text(encoding="ascii").strip() == "1"
     except OSError:
@@ -123,8 +136,10 @@ def balances_numa(setting: Path = Path("/proc/sys/kernel/numa_balancing")) -> bo
 
 
 def jit_folder(own: str) -> str:
-    """Where AITER's JIT would work: the folder that ``AITER_JIT_DIR`` names, its ``own`` where that can be written, else one
-    that is there and is never written. AITER would copy itself into the user's home.
+    """Choose the folder in which AITER's JIT would work.
+
+    It is the one that ``AITER_JIT_DIR`` names, or ``own`` if it can be written, or one that exists and is never written. AITER
+    would copy itself into the user's home.
     """
     named = os.environ.get("AITER_JIT_DIR")
     if named is not None:
@@ -135,8 +150,10 @@ def jit_folder(own: str) -> str:
 
 
 def tables_folder(own: str) -> str:
-    """Where AITER's import merges its tables of tuned rows: ``own``, with its slash, unless another user did so before; then a
-    folder of this user's. AITER's import would end there.
+    """Choose the folder in which AITER merges its tuned tables.
+
+    It is ``own``, with its slash, unless another user's tables are there; then a folder of this user's. AITER's import would fail
+    there.
     """
     place, user = Path(own), os.geteuid()
     nearest = next(each for each in (place, *place.parents) if each.exists())
@@ -154,7 +171,10 @@ def tables_folder(own: str) -> str:
 
 
 def unwritten(wanted: Path) -> str:
-    """A folder with a ``build`` in it that is never written, where ``wanted`` is not there and cannot be made; else ""."""
+    """Find a ``build`` folder that is never written.
+
+    It serves where ``wanted`` does not exist and cannot be made; else "".
+    """
     if wanted.is_dir():
         return ""
     there = next(parent for parent in wanted.absolute().parents if parent.exists())

@@ -63,7 +63,7 @@ def rows(model: str, engine: str | None) -> list[Row]:
 
 
 def _is_made(form: Form, target: str) -> bool:
-    """Does a client make the call itself, on this target?"""
+    """Tell whether a client makes the call itself on this target."""
     there = not form.targets or target in form.targets
     return there and any(each in form.client for each in CLIENTS) and not _WITHIN.search(form.client)
 
@@ -76,7 +76,7 @@ def _served(rows: Any) -> dict[str, bool]:
 
 
 def _row(form: Form, served: Mapping[str, bool]) -> Row:
-    """What becomes of one form."""
+    """Find how one call form is served."""
     through, state, why = _found(form)
     ours = state in ("ours", "stub")
     return Row(
@@ -138,7 +138,7 @@ def _defining(package: Path, name: str) -> Iterator[str]:
 
 
 def _public(place: str, name: str, form: Form) -> tuple[str, str, str]:
-    """What is at ``place.name``, and whether it takes the call."""
+    """Look up ``place.name``, and tell whether it takes the call."""
     dotted = form.function.partition(".")[2]
     through = ".".join(filter(None, (place, name, dotted)))
     try:
@@ -159,7 +159,10 @@ def _public(place: str, name: str, form: Form) -> tuple[str, str, str]:
 
 
 def _imported(place: str) -> Any:
-    """The module. A package of AITER's may fail once, in a sibling that its Triton is too new for: not the second time."""
+    """Import a module.
+
+    A package of AITER's may fail once, in a sibling that its Triton is too new for: not the second time.
+    """
     try:
         return importlib.import_module(place)
     except ImportError:
@@ -215,5 +218,5 @@ def _value(node: ast.expr) -> Any:
 
 
 def examine(model: str, engine: str | None) -> list[dict[str, Any]]:
-    """The rows as JSON has them."""
+    """Return the rows as JSON has them."""
     return [asdict(row) for row in rows(model, engine)]

@@ -1,5 +1,7 @@
-"""What vLLM (``vllm.general_plugins``) and SGLang (``sglang.srt.plugins``) call in each of their processes: there the finder is
-needed, also where no ``.pth`` is read (``python -S``, a folder on ``PYTHONPATH``).
+"""The plugin entry points for vLLM and SGLang.
+
+vLLM (``vllm.general_plugins``) and SGLang (``sglang.srt.plugins``) call them in each of their processes. The finder is needed
+there, also where no ``.pth`` is read (``python -S``, a folder on ``PYTHONPATH``).
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def _replace_method(tgemm: Any) -> None:
 
 
 def _function(method: Any) -> Any:
-    """A method as a function of what its caller passes."""
+    """Wrap a method as a function of its caller's arguments."""
 
     def mm(*args: Any, **keywords: Any) -> Any:
         return method(*args, **keywords)

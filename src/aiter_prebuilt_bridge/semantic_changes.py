@@ -27,7 +27,7 @@ class Marks:
     lacks: tuple[str, ...] = ()
 
     def match(self, text: str) -> bool:
-        """Does a file with this ``text`` follow the rule?"""
+        """Tell whether a file with this ``text`` follows the rule."""
         return all(each in text for each in self.has) and not any(each in text for each in self.lacks)
 
 
@@ -184,7 +184,10 @@ CHANGES: Final = (SCALES, ZERO_HEADS, WEIGHTS, ZERO_ROWS, CODES, UTILITY)
 
 
 def of(module: str, name: str) -> tuple[Reading, str] | None:
-    """How ours reads a call in the installed AITER, and why ours cannot stand there; None: the name never changed its meaning."""
+    """Find how ours reads a function that changed its meaning.
+
+    The second value says why ours cannot serve it. None: the name never changed its meaning.
+    """
     for change in CHANGES:
         ways = change.readings.get((module, name))
         if ways is None:
@@ -197,7 +200,10 @@ def of(module: str, name: str) -> tuple[Reading, str] | None:
 
 
 def rules() -> dict[str, str]:
-    """What changed -> the rule of the installed AITER, or "" where its files do not say."""
+    """Map each change to the rule of the installed AITER.
+
+    "" where its files do not say.
+    """
     return {change.what: rule_of(change, installed_package()) for change in CHANGES}
 
 
@@ -221,13 +227,16 @@ def _unknown(change: Change) -> str:
 
 
 def installed_package() -> Path | None:
-    """The folder of the installed package ``aiter``."""
+    """Return the folder of the installed package ``aiter``."""
     spec = importlib.util.find_spec("aiter")
     return None if spec is None or not spec.origin else Path(spec.origin).parent
 
 
 def _paths(file: str, package: Path) -> tuple[Path, ...]:
-    """Where a file of a checkout is: sources and objects of a wheel lie in a folder beside the package."""
+    """List the places where a checkout's file may be.
+
+    Sources and objects of a wheel lie in a folder beside the package.
+    """
     root = package.parent
     if file.startswith("aiter/"):
         return (package / file.removeprefix("aiter/"),)
@@ -236,7 +245,7 @@ def _paths(file: str, package: Path) -> tuple[Path, ...]:
 
 @cache
 def rule_of(change: Change, package: Path | None) -> str:
-    """The rule that the AITER in ``package`` follows, or ""."""
+    """Return the rule that the AITER in ``package`` follows, or ""."""
     places = [] if package is None else [path for file in change.files for path in _paths(file, package)]
     for path in places:
         try:

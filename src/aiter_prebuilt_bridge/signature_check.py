@@ -36,10 +36,12 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """How a call of AITER's is put to ours, by name: ``order``: what its places are; ``names``: AITER's parameter -> ours, where
-    that differs; ``limits``: options that ours lack; ``differs``: of both, the values that AITER's reads otherwise; ``fixed``:
-    what ours is told and AITER's need not be; ``returns``: those of ours that the call gives back, where ours gives nothing;
-    ``into``: a tensor that takes the result, and ours has no such parameter.
+    """The mapping of an AITER call's arguments to ours, by name.
+
+    ``order``: the names of AITER's places; ``names``: AITER's parameter -> ours, where that differs; ``limits``: options that
+    ours lack; ``differs``: values of shared options that AITER reads otherwise; ``fixed``: values that ours needs and AITER's
+    call does not have; ``returns``: our parameters that the call gives back, where ours returns nothing; ``into``: a tensor that
+    takes the result, and ours has no such parameter.
     """
 
     theirs: Signature
@@ -64,7 +66,7 @@ class Cover:
 
 
 def compare(theirs: Signature, ours: Signature, reading: Reading = PLAIN) -> Cover:
-    """Does ours cover theirs?
+    """Tell whether our function covers AITER's.
 
     Each parameter of theirs must be one of ours under its name, those that may be given by position in the same places; what ours
     has beyond that must have a default. One that may be left out of theirs and means something else in ours is handed to it.

@@ -1,4 +1,7 @@
-"""What the bridge says of itself: to ``aiter-prebuilt doctor`` without an import of AITER, to ``bridge status`` after one."""
+"""The bridge's report of itself.
+
+``aiter-prebuilt doctor`` has it without an import of AITER, ``bridge status`` after one.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +158,7 @@ def write_folder(place: Path | None, choice: folder.Choice, *, check: bool) -> d
 
 
 def cache_lines(report: dict[str, Any]) -> list[str]:
-    """What there is of kernels inside AITER that are ready, for people."""
+    """Describe the prepared kernels inside AITER, for people."""
     told = [
         f"kernels inside AITER for {row['target']}: {build['entries']} for {build['tool']} {build['version']} "
         f"({build['key'][:12]}), of {', '.join(row['trees'])}"
@@ -173,7 +176,7 @@ def cache_lines(report: dict[str, Any]) -> list[str]:
 
 
 def lines(report: dict[str, Any]) -> list[str]:
-    """A report for people."""
+    """Return a report for people."""
     if "folder" in report:
         return [
             *(f"{report['folder']}/{name}.py" for name in report["served"]),
@@ -209,7 +212,7 @@ def lines(report: dict[str, Any]) -> list[str]:
 
 
 def _lines_of_model(report: dict[str, Any]) -> list[str]:
-    """A table of a model's calls, and what they come to for each client."""
+    """Describe a model's calls in a table, with totals per client."""
     said = {True: "yes", False: "no", None: ""}
     table = [
         ("call", "client", "who", "kernels here", "through"),

@@ -71,7 +71,10 @@ def _argument(place: int, word: str) -> Callable[[tuple[Any, ...], dict[str, Any
 
 
 def _named(compile_template_op: Callable[..., Any]) -> Callable[..., Any]:
-    """Who calls a function of ``csrc.cpp_itfs`` itself, and not one of AITER's operators, asks for the template."""
+    """Name the template for direct calls of ``csrc.cpp_itfs``.
+
+    A call through one of AITER's operators has that operator's name.
+    """
     name_of = _argument(1, "md_name")
 
     @wraps(compile_template_op)
@@ -107,7 +110,10 @@ def wrap_register(utils: ModuleType) -> None:
 
 
 def _operator(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
-    """What torch calls for an operator that is ``theirs``: with its signature, of which torch makes the schema."""
+    """Make the function that torch calls for AITER's operator.
+
+    It has AITER's signature, from which torch makes the schema.
+    """
     module, asked = theirs.__module__, _asked(name, theirs)
     mine, cover = serving.decide(module, (name,), serving.signature_of(theirs))
     own = mine.__name__ if mine else ""
@@ -164,7 +170,9 @@ def wrap_guard(module: ModuleType) -> None:
 
 
 def _library() -> Any:
-    """The library that AITER's guard would make, whose names never have the namespace in front.
+    """Return torch's library as AITER's guard would make it.
+
+    Its names never have the namespace in front.
 
     AITER of November 2025 defines ``aiter::NAME`` in the library ``aiter``. torch before 2.13 took that as ``NAME``. Since then
     it keeps ``aiter::aiter::NAME``, and its own clean-up ends each process with a ValueError for each copy of the guard.
@@ -182,7 +190,7 @@ def _library() -> Any:
 def _registered(
     original: Callable[..., Any], call: tuple[Any, Any], stub: Any, function: Callable[..., Any]
 ) -> Any:
-    """What AITER's guard makes of ``function``, or ours, registered by that guard."""
+    """Register ``function``, or ours, through AITER's guard."""
     args, keywords = call
     named = function if stub is None else stub
     name, module = named.__name__, named.__module__

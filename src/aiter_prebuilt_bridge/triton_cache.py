@@ -59,7 +59,9 @@ class CacheManager:
         return self._made
 
     def get_group(self, filename: str) -> dict[str, str] | None:
-        """The files of a compiled kernel, or None: then Triton compiles it.
+        """Find the files of a compiled kernel; None if absent.
+
+        Then Triton compiles it.
 
         Raises:
             CacheDamagedError: a file of the wheel has other bytes than the index says.
@@ -103,7 +105,10 @@ def install() -> bool:
 
 
 def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
-    """The entries for the Triton that runs, and why there are none of them, or ""."""
+    """Find the entries for the running Triton.
+
+    The text says why there are none of them, or "".
+    """
     if not _ENTRIES:  # without a lock: see cache_data
         _ENTRIES.append(_read())
     return _ENTRIES[0]
@@ -134,7 +139,7 @@ def forget() -> None:
 
 
 def _asked() -> Asked | None:
-    """What the compile that asks is about, when it is about a kernel of AITER's."""
+    """Find the AITER kernel behind a lookup of Triton's cache."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # Triton says the key alone
     while frame is not None:
         if (frame.f_globals.get("__name__"), frame.f_code.co_name) == _COMPILE:
@@ -167,7 +172,7 @@ def _missed(asked: Asked) -> None:
 
 
 def _nearest(asked: Asked) -> str:
-    """How the key differs from that of the entry that is nearest."""
+    """Describe how the key differs from the nearest entry's."""
     mine = parts_of(asked, importlib.import_module(_CACHE))
     same = {entry.key: entry for _, entry in _entries()[0].values() if entry.name == asked.function}
     if not same:
@@ -194,7 +199,10 @@ def _unanswered(user: str, active: bool) -> str:
 
 
 def report() -> dict[str, Any]:
-    """What became of the lookups of this process. ``why``: why none of them can be answered, or ""."""
+    """Report the lookups of this process.
+
+    ``why``: why none of them can be answered, or "".
+    """
     user = os.environ.get(TRITON_VARIABLE, "")
     knobs = sys.modules.get("triton.knobs")
     active = knobs is not None and vars(knobs.cache).get("manager_class") is CacheManager

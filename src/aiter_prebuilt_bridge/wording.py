@@ -13,8 +13,9 @@ from aiter_prebuilt_bridge.signature_check import Omitted, Words, among
 def put(
     function: Any, omitted: tuple[Omitted, ...], words: Words, theirs: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """``function``, which is ours, with AITER's parameters. ``theirs``: what takes a call that ours cannot; None: that is a
-    refusal, an UnsupportedError.
+    """Give our ``function`` AITER's parameters.
+
+    ``theirs`` takes calls that ours cannot; None: that is a refusal, an UnsupportedError.
     """
     order, renamed, differs, fixed = words.order, words.names, words.differs, dict(words.fixed)
     limits = [(each.name, each.default, each.values) for each in words.limits]
@@ -53,7 +54,7 @@ def put(
 
 
 def _check(name: str, order: tuple[str, ...], args: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """As Python does for a call by place and by name."""
+    """Check a call's arguments as Python does."""
     if len(args) > len(order):
         raise TypeError(f"{name}() takes {len(order)} positional arguments, {len(args)} were given")
     twice = [each for each in order[: len(args)] if each in keywords]

@@ -17,7 +17,7 @@ LIBRARY: Final = Path(__file__).resolve().parent / "lib" / "libamdhip64.so"
 
 
 def library() -> str:
-    """The path of ``libamdhip64.so`` of this package.
+    """Return the path of ``libamdhip64.so`` of this package.
 
     Raises:
         FileNotFoundError: the package lies in a checkout whose library was not built.

@@ -134,7 +134,10 @@ def _accepted(listening: socket.socket, command: list[str], environment: dict[st
 
 
 def _is_port(where: str) -> bool:
-    """A number, as against the path of a socket."""
+    """Tell whether the text is a port number.
+
+    Else it is the path of a socket.
+    """
     if where.isascii() and where.isdigit():
         return True
     if re.fullmatch(r"[-+]?\d\w*", where):
@@ -145,7 +148,7 @@ def _is_port(where: str) -> bool:
 
 
 def _listening(where: str) -> socket.socket:
-    """A socket that only this machine (a port) or this user (a path, 0600) reaches."""
+    """Open a socket for this machine (a port) or this user (a path, 0600)."""
     if _is_port(where):
         if int(where) > 65535:
             raise OSError(f"--listen {where}: ports go from 0 to 65535")

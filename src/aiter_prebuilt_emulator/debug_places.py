@@ -1,4 +1,4 @@
-"""Where a program shall stop: breakpoints as the Debug Adapter Protocol has them, and as the emulator is told."""
+"""Breakpoints of the Debug Adapter Protocol, and as the emulator has them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,10 @@ class Places:
         return self._lines[path]
 
     def set_kernels(self, asked: Iterable[dict[str, Any]]) -> list[Place]:
-        """Those at a kernel, or at an offset in one: ``add_kernel+0x40``."""
+        """Set the breakpoints at a kernel or an offset in it.
+
+        An offset is written ``add_kernel+0x40``.
+        """
         self._kernels = []
         for one in asked:
             match = _KERNEL.fullmatch(one["name"])
@@ -61,7 +64,7 @@ class Places:
         return self._kernels
 
     def set_addresses(self, asked: Iterable[dict[str, Any]]) -> list[Place]:
-        """Those at an instruction."""
+        """Set the breakpoints at an instruction."""
         self._addresses = [
             _place(
                 next(self._ids), "address", "", int(one["instructionReference"], 0) + int(one.get("offset") or 0),
@@ -82,14 +85,14 @@ class Places:
         ]
 
     def reason(self, ids: Iterable[int]) -> str:
-        """What the protocol calls a stop at these."""
+        """Name the reason of a stop, in the protocol's words."""
         wanted = set(ids)
         if any(one.id in wanted for one in self._kernels):
             return "function breakpoint"
         return "instruction breakpoint" if any(one.id in wanted for one in self._addresses) else "breakpoint"
 
     def described(self, one: Place) -> dict[str, Any]:
-        """A breakpoint as the protocol has it."""
+        """Return a breakpoint as the protocol has it."""
         found: dict[str, Any]
         if one.problem:
             found = {"id": one.id, "verified": False, "reason": "failed", "message": one.problem}
@@ -105,13 +108,13 @@ class Places:
         return found
 
     def find(self, number: int) -> Place | None:
-        """The breakpoint of a number."""
+        """Return the breakpoint of a number."""
         every = itertools.chain(*self._lines.values(), self._kernels, self._addresses)
         return next((one for one in every if one.id == number), None)
 
 
 def _place(id_: int, kind: str, name: str, number: int, asked: dict[str, Any], numbers: range) -> Place:
-    """A breakpoint, with what is wrong with it."""
+    """Build a breakpoint with its problem, if it has one."""
     condition = str(asked.get("condition") or "").strip()
     try:
         if number not in numbers:

@@ -29,7 +29,10 @@ class Messages:
         self._number = 0
 
     def read(self) -> Message | None:
-        """The next message; None at the end, and when the other side speaks something else."""
+        """Return the next message.
+
+        None at the end, and when the other side speaks something else.
+        """
         length = -1
         try:
             while line := self._source.readline(4096):
@@ -60,5 +63,5 @@ class Messages:
                 return
 
     def event(self, name: str, body: Message | None = None) -> None:
-        """An event."""
+        """Send an event."""
         self.write({"type": "event", "event": name, "body": body or {}})

@@ -1,4 +1,4 @@
-"""What a client sees of a wave that stands: its stack, its registers, LDS, memory and code."""
+"""Show a stopped wave: stack, registers, LDS, memory and code."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Scopes:
 
     @staticmethod
     def name(wave: dict[str, Any]) -> str:
-        """A wave as a thread's name."""
+        """Return a wave as a thread's name."""
         x, y, z = wave["workgroup"]
         place = f"workgroup ({x}, {y}, {z}) wave {wave['wave']}"
         state = "" if wave["state"] == "runs" else f", {wave['state']}"
@@ -140,13 +140,16 @@ class Scopes:
         return make
 
     def variables(self, number: int, hexadecimal: bool) -> Variables:
-        """The list of a number."""
+        """Return the list of a number."""
         if not 0 < number <= len(self._lists):
             raise DeviceError("no such list of variables: the program has run since it was named")
         return self._lists[number - 1](hexadecimal)
 
     def evaluate(self, expression: str, frame_number: int | None) -> dict[str, Any]:
-        """An expression in the wave of a frame; without one in the wave whose stack was asked for last."""
+        """Evaluate an expression in the wave of a frame.
+
+        Without a frame in the wave whose stack was asked for last.
+        """
         frame = self._frame(frame_number)
         value = Evaluator(self._ask, frame.group, frame.wave).value(expression)
         found: dict[str, Any] = {"result": value.text, "variablesReference": 0}
@@ -214,12 +217,12 @@ def _texts(name: str, value: Value) -> Callable[[bool], Variables]:
 
 
 def number_of(group: int, wave: int) -> int:
-    """A wave's number as a thread."""
+    """Return a wave's number as a thread."""
     return group * _WAVES + wave + 1
 
 
 def wave_of(number: int) -> tuple[int, int]:
-    """The workgroup and the wave of a thread."""
+    """Return the workgroup and the wave of a thread."""
     if number == HOST:
         raise DeviceError("no wave stands still: pause first")
     return divmod(number - 1, _WAVES)

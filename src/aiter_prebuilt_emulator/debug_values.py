@@ -31,7 +31,10 @@ Ask = Callable[..., dict[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """What an expression is: a text, its lanes when it has any, and where it lies when it is memory."""
+    """The value of an expression.
+
+    It is a text, has lanes if it has any, and a reference when it is memory.
+    """
 
     text: str
     lanes: tuple[str, ...] = ()
@@ -40,7 +43,10 @@ class Value:
 
 
 def dword(number: int, form: str = "") -> str:
-    """A register's 32 bits as ``form`` says: x, d, u, f, h (two halves), or all that are usual."""
+    """Format a register's 32 bits.
+
+    ``form``: x, d, u, f, h (two halves), or all that are usual.
+    """
     bits = struct.pack("<I", number)
     (real,) = struct.unpack("<f", bits)
     if form == "f":
@@ -82,7 +88,7 @@ class Evaluator:
         self._ask, self._group, self._wave = ask, group, wave
 
     def value(self, expression: str) -> Value:
-        """The value.
+        """Evaluate an expression.
 
         Raises:
             DeviceError: it is not understood, or not there.

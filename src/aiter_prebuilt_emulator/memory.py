@@ -94,7 +94,7 @@ class DeviceArray:
         call("hipMemcpy", self.base, data, self.nbytes, _HOST_TO_DEVICE)
 
     def read(self) -> bytes:
-        """The whole allocation's bytes, after everything that was launched is done."""
+        """Read the allocation's bytes after all launches are done."""
         data = ctypes.create_string_buffer(max(self.nbytes, 1))
         call("hipDeviceSynchronize")
         call("hipMemcpy", data, self.base, self.nbytes, _DEVICE_TO_HOST)

@@ -16,7 +16,10 @@ class UnreadableCodeObjectError(ValueError):
 
 @cache
 def opened() -> ctypes.CDLL:
-    """The library in this process; the environment (see the README) is read at its first HIP call."""
+    """Return the library in this process.
+
+    The environment (see the README) is read at its first HIP call.
+    """
     handle = ctypes.CDLL(library())
     for name in (
         "apb_emulator_coverage",
@@ -44,7 +47,9 @@ def _document(pointer: int | None) -> dict[str, Any]:
 
 
 def coverage(image: bytes) -> dict[str, Any]:
-    """What a code object uses: ``{"target": ..., "instructions": [{mnemonic, count, decoded, executable}]}``.
+    """List the instructions that a code object uses.
+
+    ``{"target": ..., "instructions": [{mnemonic, count, decoded, executable}]}``.
 
     Raises:
         UnreadableCodeObjectError: with the loader's words.
@@ -75,7 +80,10 @@ def reset_counters() -> None:
 
 
 def trace_problem(text: str) -> str:
-    """What is wrong with a filter of ``AITER_PREBUILT_EMULATOR_TRACE``; empty when nothing is."""
+    """Find the problem of a trace filter; empty when it has none.
+
+    The filter is the value of ``AITER_PREBUILT_EMULATOR_TRACE``.
+    """
     pointer = opened().apb_emulator_trace_problem(text.encode())
     if not pointer:
         raise MemoryError

@@ -96,7 +96,7 @@ def check() -> None:
 
 
 def register(verbs: Any) -> None:  # argparse does not name the type of what add_subparsers returns
-    """The verb ``counters``."""
+    """Register the verb ``counters``."""
     verb = verbs.add_parser(
         "counters", help="rocprofv3's counters that this device has, and why it lacks the others"
     )

@@ -1,4 +1,4 @@
-"""What a program needs around it to find the emulator as its HIP library."""
+"""Set up a program's environment to find the emulator as HIP."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ class TraceFilterError(ValueError):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """The options of a verb that starts a program."""
+    """Add the options of a verb that starts a program."""
     parser.add_argument(
         "--trace",
         default="",
@@ -32,7 +32,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def environment(options: argparse.Namespace) -> dict[str, str]:
-    """The variables that the options stand for.
+    """Return the variables that the options set.
 
     Raises:
         TraceFilterError: the filter is not understood, or an option of it stands alone.

@@ -1,1 +1,1 @@
-"""What several test files share."""
+"""Code that several test files share."""

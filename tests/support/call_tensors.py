@@ -89,7 +89,10 @@ def small(target: str) -> tuple[Call, ...]:
 
 
 def _kind(each: table.Cases, words: Words, target: str, fp8: str) -> tuple[str, ...] | None:
-    """What a call says anything about, and which of its dims are empty; None when it is not small, or of another target."""
+    """Classify a small call by its words and empty dims.
+
+    None when it is not small, or of another target.
+    """
     if words.targets and target not in words.targets:
         return None
     bound = next(bind.bind(each.subject, words, fp8))

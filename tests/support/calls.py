@@ -28,7 +28,7 @@ def f32(values: Sequence[float]) -> bytes:
 
 
 def i32(values: Sequence[float]) -> bytes:
-    """As they are."""
+    """Store values as int32."""
     return struct.pack(f"<{len(values)}i", *map(int, values))
 
 
@@ -60,7 +60,7 @@ def want(
 
 
 def stored_bf16(rows: Sequence[Sequence[float]]) -> list[list[float]]:
-    """What is left of the values when they are stored."""
+    """Round values to bf16."""
     return [[struct.unpack("<f", b"\0\0" + bf16([value]))[0] for value in row] for row in rows]
 
 

@@ -1,4 +1,7 @@
-"""What the two readers in Python say about a code object, in the words of ``tests/data/code_object_vectors.toml``."""
+"""Read a code object with both Python readers.
+
+The results are in the words of ``tests/data/code_object_vectors.toml``.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ Reading = Mapping[str, Any]
 
 
 def build(image: bytes) -> Reading:
-    """What the build reads, in the vectors' words."""
+    """Read with the build's reader, in the vectors' words."""
     try:
         facts = codeobject.read(image)
     except CodeObjectError as error:
@@ -47,7 +50,7 @@ def build(image: bytes) -> Reading:
 
 
 def runtime(image: bytes) -> Reading:
-    """What ``verify`` reads."""
+    """Read with ``verify``'s reader."""
     try:
         found = elf.read(image)
     except ElfError as error:
@@ -67,7 +70,10 @@ def runtime(image: bytes) -> Reading:
 
 
 def expected(vector: Vector, reader: str) -> Reading:
-    """What a reader must say: the vector's fields, those of this reader."""
+    """Return the expected reading of one reader.
+
+    The vector's fields that this reader has.
+    """
     words = vector.refused.get(reader)
     if words is not None:
         return {"error": words}

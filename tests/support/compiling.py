@@ -15,7 +15,7 @@ from support import planned
 
 
 class Tools:
-    """As much of a toolchain as the stage asks for itself."""
+    """The part of a toolchain that the stage itself uses."""
 
     def identity_of(self, backend: str) -> str:
         return f"tools of {backend}"

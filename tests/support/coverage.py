@@ -44,7 +44,7 @@ def code_objects(target: str) -> Iterator[tuple[str, bytes]]:
 
 
 def document(image: bytes) -> dict[str, Any]:
-    """What ``apb_emulator_coverage`` answers."""
+    """Return the document of ``apb_emulator_coverage``."""
     lib = library()
     lib.apb_emulator_coverage.restype = ctypes.c_void_p
     lib.apb_emulator_free.argtypes = (ctypes.c_void_p,)

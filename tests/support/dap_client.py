@@ -168,7 +168,7 @@ class Adapter:
                 stream.close()
 
     def begin(self, **arguments: object) -> DapClient:
-        """What every client says first, up to its breakpoints."""
+        """Send the first requests of every client, up to its breakpoints."""
         capabilities = self.client.ask("initialize", adapterID="test")
         assert capabilities["supportsConfigurationDoneRequest"] is True
         if not self.token:

@@ -1,4 +1,4 @@
-"""What sessions of the debugger are about in tests: a program, its kernels, and what a client says of them."""
+"""A debugged test program, its kernels, and a client's requests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a public function hands to the native operator, without a launch."""
+"""Capture a public function's native call without a launch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ Handed = tuple[str, list[Any], list[Any]]
 
 
 def handed(call: Callable[[], Any], *functions: str) -> tuple[Any, Handed]:
-    """What ``call`` returns, and the operator, tensors and attributes that go to the native side."""
+    """Capture the result and native calls of ``call``.
+
+    Each native call is its operator, tensors and attributes.
+    """
     seen: list[Handed] = []
     with ExitStack() as stack:
         for name in functions:

@@ -72,7 +72,7 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def handle(name: str, *arguments: Any) -> ctypes.c_void_p:
-    """What a call puts where its first argument points."""
+    """Return the handle that a call writes to its first argument."""
     out = ctypes.c_void_p()
     call(name, ctypes.byref(out), *arguments)
     return out

@@ -50,7 +50,7 @@ class HipPeer:
 
     @property
     def number(self) -> int:
-        """Of the process."""
+        """The number of the process."""
         return self._process.pid
 
     def tell(self, name: str, *arguments: Any) -> None:
@@ -60,7 +60,10 @@ class HipPeer:
         self._process.stdin.flush()
 
     def answer(self) -> Any:
-        """What the call that was begun answers; fails when the process is gone."""
+        """Return the answer of the call in flight.
+
+        It fails when the process is gone.
+        """
         assert self._process.stdout is not None
         line = self._process.stdout.readline()
         assert line, f"exit {self._process.wait()}\n{self.log()}"
@@ -101,7 +104,7 @@ class HipPeer:
         return address
 
     def log(self) -> str:
-        """What it wrote to standard error so far."""
+        """Return the process's standard error so far."""
         self._log.seek(0)
         return self._log.read()
 

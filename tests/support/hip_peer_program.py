@@ -1,4 +1,6 @@
-"""What :mod:`support.hip_peer` starts: a process that makes HIP calls as it is told, one line of JSON each.
+"""Make HIP calls in a process that :mod:`support.hip_peer` starts.
+
+It reads and writes one line of JSON for each.
 
 Plain ctypes and the standard library, as :mod:`support.hip_program`.
 """
@@ -27,7 +29,7 @@ class Handle(ctypes.Structure):
         return cls.from_buffer_copy(bytes.fromhex(text))
 
     def text(self) -> str:
-        """As hexadecimal digits."""
+        """Return the handle as hexadecimal digits."""
         return bytes(self).hex()
 
 
@@ -59,7 +61,7 @@ class Peer:
         return [int(getattr(self.lib, name)(ctypes.byref(out), ctypes.c_void_p(address))), out.text()]
 
     def open(self, name: str, text: str, *flags: int) -> list[int]:
-        """What the handle stands for."""
+        """Open a handle."""
         out = ctypes.c_void_p(1)
         return [int(getattr(self.lib, name)(ctypes.byref(out), Handle.of(text), *flags)), out.value or 0]
 

@@ -1,4 +1,6 @@
-"""What :mod:`support.hip_process` starts: reads requests as JSON from standard input, makes the HIP calls, prints the answers.
+"""Make HIP calls in a process that :mod:`support.hip_process` starts.
+
+It reads requests as JSON from standard input and prints the answers.
 
 Plain ctypes and the standard library: as little as possible between the test and the library.
 """

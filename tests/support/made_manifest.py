@@ -67,7 +67,7 @@ def plan_of(folder: Path, profiles: tuple[str, ...] = (), targets: tuple[str, ..
 
 
 def problems_of(folder: Path, *changes: tuple[str, str]) -> list[str]:
-    """What is wrong with the manifest with other texts."""
+    """List the problems of the manifest after text changes."""
     text = GOOD
     for before, after in changes:
         assert before in text

@@ -1,4 +1,4 @@
-"""Which matrix instructions are tested, how they are written, and with which numbers."""
+"""Tested matrix instructions: how they are written, and their numbers."""
 
 from __future__ import annotations
 

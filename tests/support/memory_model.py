@@ -1,4 +1,7 @@
-"""What memory instructions do, in plain Python: the model that the tests of the embedded device compare with."""
+"""A model of memory instructions in plain Python.
+
+The tests of the embedded device compare with it.
+"""
 
 from __future__ import annotations
 

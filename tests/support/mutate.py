@@ -16,7 +16,10 @@ NUMBERS = (0, 1, 2, 7, 8, 0x7F, 0x80, 0xFF, 0x100, 0xFFFF, 2**31 - 1, 2**31, 2**
 
 
 def offset_of(record: type[Any], name: str) -> int:
-    """Where ``record`` has its field ``name``. Bytes."""
+    """Return the offset of a record's field.
+
+    Bytes.
+    """
     at = 0
     for key, fmt in records.LAYOUT[record]:
         if key == name:
@@ -26,7 +29,10 @@ def offset_of(record: type[Any], name: str) -> int:
 
 
 def stored_at(data: bytes | bytearray, part: str, index: int = 0) -> int:
-    """Where the root has the ``Stored`` of the "table", of "operators" or "dictionaries" ``index``."""
+    """Return the root's offset of a part's ``Stored``.
+
+    The part is the "table", or "operators" or "dictionaries" ``index``.
+    """
     root = struct.unpack_from("<Q", data, 24)[0]
     if part == "table":
         return int(root + offset_of(records.Root, "table"))

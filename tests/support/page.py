@@ -75,7 +75,7 @@ def shape(model: str, function: str, tokens: int, target: str, **more: Any) -> d
 
 
 def documents() -> dict[str, dict[str, Any]]:
-    """Of all verbs that the page asks."""
+    """Build the documents of all verbs that the page asks."""
     names = [f"operator_{place:03}" for place in range(MANY)]
     kernels = [kernel(name, target) for name in names for target in TARGETS]
     kernels += [kernel(HOSTILE, "gfx942", "compiled"), kernel("only_declared", "gfx950", "source only", "ck")]
@@ -143,7 +143,7 @@ def release(version: str, size: int) -> dict[str, Any]:
 
 
 def time(embedded: bool = False) -> dict[str, Any]:
-    """What bench measured."""
+    """Build the document of one benchmark."""
     call = {"types": {"T": "bf16"}, "symbols": {"M": 4}, "absent": []}
     return {
         "operator": "operator_000", "device": "an MI300X", "embedded": embedded, "target": "gfx942", "call": call, "repeat": 10,
@@ -152,7 +152,7 @@ def time(embedded: bool = False) -> dict[str, Any]:
 
 
 def predicted() -> dict[str, Any]:
-    """What a table of tune --by-model says of a call."""
+    """Build a row of a table of tune --by-model."""
     return {
         "operator": "operator_000", "target": "gfx950", "cus": 256, "call": {"types": "bf16", "symbols": {"M": 4, "N": 64}},
         "kernel": "operator_000_row", "variant": "4096", "us": 7.25,

@@ -71,7 +71,7 @@ def target(name: str = "gfx942") -> TargetFacts:
 
 
 def variants(made: Kernel, of: Slots | None = None) -> list[Variant]:
-    """Of a right kernel on gfx942."""
+    """Expand the variants of a right kernel on gfx942."""
     problems = Problems()
     found = expand(made, of or slots(), target(), problems)
     assert problems.lines == []

@@ -100,14 +100,14 @@ def in_part(bundles: tuple[Path, ...]) -> frozenset[str]:
 
 
 def labels(path: Path) -> list[tuple[str, str]]:
-    """What a stream's calls are called."""
+    """List the operators and labels of a stream's calls."""
     with path.open("rb") as source:
         return [(call.operator, call.label) for call in read(source, decompress)]
 
 
 @cache
 def _known(bundles: tuple[Path, ...]) -> tuple[str, ...]:
-    """What proofs of these bundles pass over."""
+    """List the findings that proofs of these bundles pass over."""
     entries = (entry for path in bundles for entry in entries_of(open_bundle(path)))
     return findings.words(findings.read(ROOT), ((entry.symbol, entry.sha256) for entry in entries))
 

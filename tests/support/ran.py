@@ -1,4 +1,6 @@
-"""What a run of tests ran, with which versions: a file that `python -m build_tools release compatibility` joins with the others.
+"""Record a test run with its versions.
+
+`python -m build_tools release compatibility` joins the files.
 
 AITER_PREBUILT_RAN names the file. The controller of several processes sees the reports of all.
 """
@@ -52,13 +54,16 @@ GROUPS: Final = (
 
 
 def group_of(path: str) -> Group:
-    """Of a test file, by its path below the repository."""
+    """Return the group of a test file.
+
+    ``path`` is below the repository.
+    """
     folder = "/".join(path.split("/")[:2])
     return next((each for each in GROUPS if path.startswith(each.path)), Group(folder + "/", folder, ()))
 
 
 def versions(names: tuple[str, ...]) -> dict[str, str]:
-    """Of Python, and of those of ``names`` that are here."""
+    """List the versions of Python and of installed packages among ``names``."""
     found = {"python": platform.python_version()}
     for name in names:
         version = _version(name)

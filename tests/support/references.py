@@ -40,7 +40,7 @@ def functions() -> dict[str, Callable[..., Any]]:
 
 
 def exact(tensor: Any) -> Any:
-    """What a tensor's elements mean: float64, or int64."""
+    """Convert a tensor's elements to float64 or int64."""
     if not isinstance(tensor, torch.Tensor):
         return tensor
     wide = tensor.detach().double() if tensor.is_floating_point() else tensor.detach().to(torch.int64)
@@ -147,7 +147,9 @@ def kernel(name: str) -> Callable[..., Any]:
 
 
 def misses(name: str, found: Mapping[str, torch.Tensor], **given: Any) -> dict[str, list[int]]:
-    """Of each found result, the index of its first element outside the interval that the reference allows; {} when all are right.
+    """Find results outside the interval that the reference allows.
+
+    Of each it gives the index of the first wrong element; {} when all are right.
 
     ``given``: arguments and attributes by name; those that are left out have their defaults.
     """

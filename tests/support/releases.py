@@ -24,7 +24,7 @@ def wheel(folder: Path, name: str, version: str, body: bytes = b"") -> Path:
 
 
 def bundle(place: tuple[str, str] = FREE, **more: Any) -> dict[str, Any]:
-    """What a record says of one bundle."""
+    """Build a record's entry of one bundle."""
     told = {
         "target": place[0], "profile": place[1], "sha256": "0" * 64, "bytes": 1_000_000, "raw_bytes": 9_000_000,
         "code_objects": 2, "entries": 2, "proved": 2, "ck": "tuned", "tools": {"triton": "3.8.0", "toolchain": "hermetic"},
@@ -36,7 +36,10 @@ def bundle(place: tuple[str, str] = FREE, **more: Any) -> dict[str, Any]:
 def operator(
     name: str, entries: dict[str, list[Any]], place: tuple[str, str] = FREE, **more: Any
 ) -> dict[str, Any]:
-    """What a record says of one operator in one bundle. An entry: backend, code object, recipes, has it a receipt?"""
+    """Build a record's entry of one operator in one bundle.
+
+    An entry: backend, code object, recipes, has it a receipt?
+    """
     told = {
         "operator": name, "target": place[0], "profile": place[1], "signature": "(x)", "entries": entries,
         "sources": ["csrc/kernels/triton/norm.py", "manifests/norm/operators.toml"],

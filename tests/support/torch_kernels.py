@@ -37,7 +37,10 @@ def registered() -> Iterator[Any]:
 
 
 def python(code: str) -> str:
-    """What a fresh interpreter with the package, and no home, prints."""
+    """Run code in a fresh interpreter and return its output.
+
+    It has the package, and no home.
+    """
     done = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -75,7 +75,10 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
 
 
 def _from_tree(job: CompileJob, root: Path, workdir: Path) -> Built:
-    """A code object of a source tree, byte for byte. Its hash was checked when it was unpacked; the audit judges the rest."""
+    """Take a code object from a source tree, unchanged.
+
+    Its hash was checked when it was unpacked; the audit judges the rest.
+    """
     try:
         data = tree.located(job.source, root).read_bytes()
     except (OSError, FetchError) as error:
@@ -126,7 +129,7 @@ def _row(job: CompileJob, root: Path) -> dict[str, Any]:
 
 
 def _disagreements(source: Path, row: dict[str, Any]) -> list[str]:
-    """What the code object itself says against its row."""
+    """List where a code object disagrees with its row."""
     try:
         facts = codeobject.read(source.read_bytes())
     except CodeObjectError as error:

@@ -1,4 +1,7 @@
-"""What every backend hands back, and the closure of files that a source reads. A leaf: no backend is imported here."""
+"""The result of a backend's compile, and a source's closure of files.
+
+A leaf: no backend is imported here.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,7 @@ class Built:
 def failure(
     job: CompileJob, outcome: Outcome, fix: str = "The compiler's own words follow"
 ) -> JobFailedError:
-    """The error of a compile whose child did not end well."""
+    """Build the error of a failed compile."""
     return JobFailedError(
         f"compile {job.id}",
         outcome.describe(),
@@ -76,7 +79,9 @@ def built(job: CompileJob, path: Path, threads: int = 0, extra: Mapping[str, str
 
 
 def actual_symbol(job: CompileJob, kernels: Iterable[str]) -> str:
-    """The kernel of a code object that ``job.symbol`` means: itself, else the only one that is its C++-mangled name.
+    """Find the kernel that ``job.symbol`` means.
+
+    It is the symbol itself, else the only one that is its C++-mangled name.
 
     Raises:
         JobFailedError: none or several.

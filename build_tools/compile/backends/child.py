@@ -1,4 +1,7 @@
-"""What a child process that compiles several jobs does with each: the other side of :mod:`build_tools.compile.backends.many`."""
+"""Compile several jobs in one child process.
+
+The other side of :mod:`build_tools.compile.backends.many`.
+"""
 
 from __future__ import annotations
 

@@ -27,8 +27,10 @@ _WRAPPER: Final = ".hip"
 
 
 def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
-    """What a compile reads, the source first. Of a wrapper: what it includes, and the headers that stand in for others. Of a
-    generator: its tables and all headers; which of them an instance includes is for the preprocessor to know.
+    """List the files that a compile reads, the source first.
+
+    Of a wrapper: its includes, and the headers that stand in for others. Of a generator: its tables and all headers; the
+    preprocessor knows which of them an instance includes.
     """
     del symbol
     path = root / source
@@ -50,14 +52,14 @@ def expand(source: str, symbol: str, root: Path) -> tuple[str, ...]:
 
 
 def _headers(source: Path) -> Path:
-    """The folder of headers of our own for ``source``: beside it, or beside its folder."""
+    """Find our headers for ``source``, beside it or its folder."""
     return next(
         (folder / "include" for folder in source.parents if (folder / "include").is_dir()), source.parent
     )
 
 
 def _library(source: Path) -> Path:
-    """The folder of our own headers that stand in for the C++ library's, beside a wrapper."""
+    """Find our stand-in for the C++ library, beside a wrapper."""
     return source.parent / "std"
 
 
@@ -101,7 +103,7 @@ def compile(job: CompileJob, toolchain: Toolchain, root: Path, workdir: Path) ->
 
 
 def _wrapped(job: CompileJob, source: Path, written: Path) -> Path:
-    """The wrapper's first header, the job's constants as macros, and the wrapper.
+    """Write the first header, constants as macros, and the wrapper.
 
     It is not precompiled: clang 22 then takes CK's member specialisations for other instructions.
     """
@@ -122,7 +124,7 @@ def _first_include(source: Path, job: CompileJob) -> str:
 
 
 def _generated(job: CompileJob, toolchain: Toolchain, root: Path, folder: Path) -> Path:
-    """The source that the generator writes into ``folder``."""
+    """Generate the source into ``folder``."""
     op, instance = (job.constant(name) for name in _CHOOSING)
     if not isinstance(op, str) or not isinstance(instance, str):
         raise JobFailedError(

@@ -63,7 +63,7 @@ def compile_device(
 
 
 def _command(job: CompileJob, toolchain: Toolchain, headers: bool, extra: Sequence[str]) -> list[str]:
-    """What all jobs of a target and a backend have in common."""
+    """Build the part of the command that a target's jobs share."""
     clang = toolchain.clang
     libraries = list(clang.libraries)
     if libraries:

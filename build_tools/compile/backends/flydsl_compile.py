@@ -70,7 +70,9 @@ def decode_mlir_string(text: str) -> bytes:
 
 
 def extract_code_object(mlir: str, symbol: str) -> bytes:
-    """The one AMDGPU ELF in the text of a lowered module, which must hold the kernel ``symbol``, and may hold others.
+    """Extract the AMDGPU ELF from a lowered module's text.
+
+    It must hold the kernel ``symbol``, and may hold others.
 
     Raises:
         FlydslCompileError: there is not exactly one binary, or it has no such kernel.
@@ -110,7 +112,10 @@ def write_libraries(folder: Path, libraries: Sequence[str]) -> None:
 
 
 def compile_environment(base: Mapping[str, str], target: str, scratch: Path) -> dict[str, str]:
-    """What a compile for ``target`` with no GPU needs, and of ``base`` what a process needs to start others."""
+    """Build the environment of a compile for ``target`` without a GPU.
+
+    Of ``base`` it keeps the variables that a process needs to start others.
+    """
     kept = {
         name: value for name, value in base.items() if name in _KEPT or name.startswith(("PYTHON", "LC_"))
     }
@@ -131,7 +136,9 @@ def compile_environment(base: Mapping[str, str], target: str, scratch: Path) -> 
 
 
 def builder_of(module: ModuleType, symbol: str) -> Callable[[Mapping[str, Any]], Launch]:
-    """The function that builds the kernel ``symbol``: the one of its name, or the source's one for all.
+    """Find the function that builds the kernel ``symbol``.
+
+    It is the one of its name, or the source's one for all.
 
     Raises:
         FlydslCompileError: the source has neither.

@@ -1,6 +1,7 @@
-"""What a FlyDSL kernel's source can reach while it is compiled: the files that its job lists, Python's own library, FlyDSL and
-the stand-in for torch. The key of the job covers these. Whatever else it asks for is refused by name, so that no result can hang
-on a file, a program or a package that no key knows.
+"""Restrict what a FlyDSL kernel's source can reach while it compiles.
+
+It may read the files that its job lists, Python's own library, FlyDSL and the stand-in for torch. The key of the job covers
+these. All else is refused by name, so that no result can depend on a file, a program or a package that no key covers.
 
 A source is a program that we chose to run, and no prisoner: this keeps keys honest, and does not hold somebody who wants out.
 """
@@ -58,7 +59,10 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
-        """The spec of ``fullname``, of a package without a file, too; None for Python's own and FlyDSL's."""
+        """Find the spec of ``fullname``, also of a package without a file.
+
+        None for Python's own and FlyDSL's.
+        """
         del path, target
         top = fullname.partition(".")[0]
         if top in ELSEWHERE:
@@ -107,9 +111,10 @@ _watch: Final = _Watch()
 
 @contextmanager
 def only(source: str, inputs: Sequence[str], root: Path, scratch: Path) -> Iterator[ModuleType]:
-    """The module of ``source``, loaded; for as long as the context lasts nothing is read but ``inputs`` (below ``root``; the
-    source is one), ``scratch`` and what comes with Python and FlyDSL. Its modules are gone afterwards, and those of others are
-    not there meanwhile.
+    """Load a kernel source with restricted imports.
+
+    For as long as the context lasts nothing is read but ``inputs`` (below ``root``; the source is one), ``scratch``, and the
+    files of Python and FlyDSL. Its modules are gone afterwards, and those of others are hidden meanwhile.
 
     Raises:
         NotInKeyError: it asks for more. ImportError, or whatever else its code raises.
@@ -149,7 +154,10 @@ def _of_others(name: str) -> bool:
 
 
 def _loaded(path: Path) -> ModuleType:
-    """The module of a source, known to Python by a name of its own: what a file is called may be a module of the library, too."""
+    """Load a source as a module of a name of its own.
+
+    A file may be called like a module of the library.
+    """
     name = f"kernel_source_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path, loader=_Loader(name, str(path)))
     assert spec is not None and spec.loader is not None

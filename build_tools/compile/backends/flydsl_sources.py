@@ -43,22 +43,30 @@ def sources_of(source: str, root: Path) -> tuple[str, ...]:
 
 
 def module_of(source: str, name: str) -> str:
-    """The module that the file ``name`` is to ``source``, both relative to one root: ``kernels/norm/rows.py`` beside it is
-    ``kernels.norm.rows``, ``kernels/__init__.py`` is ``kernels``.
+    """Name the module of a file relative to ``source``.
+
+    Both are relative to one root: ``kernels/norm/rows.py`` beside it is ``kernels.norm.rows``, ``kernels/__init__.py`` is
+    ``kernels``.
     """
     path = PurePosixPath(name).relative_to(PurePosixPath(source).parent).with_suffix("")
     return ".".join(path.parts[:-1] if path.name == PurePosixPath(_PACKAGE).stem else path.parts)
 
 
 def _prefixes(module: str) -> Iterator[str]:
-    """``a``, ``a.b``, ``a.b.c``: Python loads the packages above a module first."""
+    """Yield ``a``, ``a.b``, ``a.b.c``.
+
+    Python loads the packages above a module first.
+    """
     parts = module.split(".")
     if parts[0] not in ELSEWHERE:
         yield from (".".join(parts[: count + 1]) for count in range(len(parts)))
 
 
 def _file_of(folder: PurePosixPath, module: str, root: Path) -> str | None:
-    """The file of ``module``, a package before a module of the same name, as Python has it; None where there is none."""
+    """Find the file of ``module``; None where there is none.
+
+    A package comes before a module of the same name, as Python has it.
+    """
     place = folder.joinpath(*module.split("."))
     for name in (place / _PACKAGE, place.with_name(f"{place.name}.py")):
         if os.path.lexists(root / name):
@@ -101,7 +109,9 @@ def _imported(source: str, name: str, text: str, package: str) -> Iterator[str]:
 
 
 def _above(source: str, name: str, node: ast.ImportFrom, package: str) -> str:
-    """The package that the dots of a relative import mean; an empty text for an absolute one.
+    """Find the package that a relative import's dots mean.
+
+    "" for an absolute import.
 
     Raises:
         JobFailedError: it is above the folder of the source.

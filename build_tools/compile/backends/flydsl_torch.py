@@ -1,4 +1,6 @@
-"""What stands in for torch in a FlyDSL compile: element types, and tensors without memory that say how a kernel is compiled.
+"""A stand-in for torch in a FlyDSL compile.
+
+It has element types, and tensors without memory that say how a kernel is compiled.
 
 FlyDSL knows torch tensors as one kind of argument, and sources beside kernels define autograd functions and the like when they
 are imported. torch would be 200 MB to gigabytes in the environment of a build that never touches a number, and 1.3 s of every
@@ -36,7 +38,10 @@ class DType:
 
 
 class Device:
-    """Where a tensor would be: never on a GPU, by which FlyDSL knows that it is a placeholder."""
+    """A tensor's device: never a GPU.
+
+    FlyDSL knows a placeholder by that.
+    """
 
     def __init__(self, kind: str = "cpu", index: int | None = None) -> None:
         del kind
@@ -61,11 +66,11 @@ class Tensor:
         return self.shape if dim is None else self.shape[dim]
 
     def dim(self) -> int:
-        """How many dims."""
+        """Count the dims."""
         return self.ndim
 
     def numel(self) -> int:
-        """How many elements."""
+        """Count the elements."""
         count = 1
         for size in self.shape:
             count *= size
@@ -88,7 +93,10 @@ class Tensor:
         return Tensor(self.shape, _dense(self.shape), self.dtype)
 
     def view(self, *sizes: Any) -> Tensor:
-        """As bytes of another element type of the same size, or with other sizes, of which one may be -1."""
+        """View the bytes as another element type, or with other sizes.
+
+        The element type has the same size; one size may be -1.
+        """
         if len(sizes) == 1 and isinstance(sizes[0], DType):
             if sizes[0].itemsize != self.dtype.itemsize:
                 raise ValueError(f"view {self.dtype} as {sizes[0]}: their elements have other sizes")

@@ -18,7 +18,9 @@ SOURCE: Final = Path(__file__).resolve().parent / "triton_heap.c"
 
 
 def steady(toolchain: Toolchain) -> dict[str, str]:
-    """The variables with which a child has its heap where every other has it, and one thread that allocates.
+    """Build the variables for a heap at a fixed place.
+
+    The child allocates with one thread.
 
     Raises:
         ToolchainError: it does not compile, with the compiler's words.

@@ -52,7 +52,9 @@ _FP8: Final = re.compile(r"\bfp8\b")
 
 
 def expand(source: str, root: Path) -> tuple[str, ...]:
-    """The source and every header that it may include, of the tree and of ours: the source first, then sorted.
+    """List the source and every header that it may include.
+
+    Headers of the tree and ours: the source first, then sorted.
 
     Raises:
         JobFailedError: the tree has no such file.
@@ -73,7 +75,10 @@ def expand(source: str, root: Path) -> tuple[str, ...]:
 
 
 def _included(name: str, text: str, source: str, root: Path) -> Iterator[str]:
-    """The files that the ``#include`` lines of ``name`` mean, in the order in which the compiler looks."""
+    """Yield the files that ``#include`` lines mean.
+
+    They are in the order in which the compiler looks.
+    """
     base = _base(source)
     for mark, words in _INCLUDED.findall(text):
         places = [STAND_IN, *(f"{base}/{folder}" for folder in _INCLUDE)]
@@ -143,7 +148,7 @@ def _command(job: CompileJob, toolchain: Toolchain, root: Path, below: Path, lis
 
 
 def _read(rule: str, folder: Path) -> Iterator[Path]:
-    """The files of a make rule, as paths."""
+    """Yield the files of a make rule, as paths."""
     words = re.findall(r"(?:\\ |\S)+", rule.partition(":")[2].replace("\\\n", " "))
     for word in words:
         yield (folder / word.replace("\\ ", " ")).resolve()
@@ -152,8 +157,9 @@ def _read(rule: str, folder: Path) -> Iterator[Path]:
 def judged(
     job: CompileJob, read: Iterable[Path], known: Mapping[Path, str], ours: Sequence[Path]
 ) -> list[str]:
-    """The names of those files that are of the tree or ours (``known``: what the job's key covers, by path; ``ours``: where such
-    files lie).
+    """List the read files that are of the tree or ours.
+
+    ``known``: the files that the job's key covers, by path; ``ours``: the folder of such files.
 
     Raises:
         JobFailedError: a file of Composable Kernel was read, or one that the key does not cover.
@@ -182,7 +188,9 @@ def judged(
 
 
 def named(job: CompileJob, path: Path, threads: int, extra: Mapping[str, str] | None = None) -> Built:
-    """The object at ``path`` with the kernel that ``job`` names: by its symbol, or as people read it.
+    """Return the object at ``path`` with the job's kernel.
+
+    The kernel is named by its symbol, or as people read it.
 
     Raises:
         JobFailedError: the file is no code object, has no such kernel, or several.
@@ -204,12 +212,15 @@ def named(job: CompileJob, path: Path, threads: int, extra: Mapping[str, str] | 
 
 @lru_cache(maxsize=4)
 def _symbols(image: bytes) -> tuple[str, ...]:
-    """The kernels of an object, which hundreds of jobs ask for one after the other."""
+    """List the kernels of an object.
+
+    Hundreds of jobs ask for one after the other.
+    """
     return tuple(kernel.symbol for kernel in codeobject.read(image).kernels)
 
 
 def chosen(job: CompileJob, symbols: Sequence[str]) -> str:
-    """The symbol of the kernel that ``job`` names.
+    """Find the symbol of the kernel that ``job`` names.
 
     Raises:
         JobFailedError: none, or several that differ in their parameters only.

@@ -54,7 +54,10 @@ def compile_in_children(
 
 
 def output_of(folder: Path, place: int) -> str:
-    """Where a child writes the code object of the job at ``place`` of its request."""
+    """Return the path of the code object of the job at ``place``.
+
+    A child writes it there.
+    """
     return str(folder / f"{place}.out")
 
 

@@ -29,7 +29,10 @@ def precompiled(command: Sequence[str], line: str, env: Mapping[str, str]) -> Pa
 
 @cache
 def _folder() -> tempfile.TemporaryDirectory[str]:
-    """Removed when the process ends: the cache is what holds it."""
+    """Make a folder that is removed when the process ends.
+
+    The cache holds it.
+    """
     return tempfile.TemporaryDirectory(prefix="aiter-prebuilt-prelude-")
 
 

@@ -18,7 +18,7 @@ from build_tools.tools.toolchain import Toolchain
 
 
 class Backend(Protocol):
-    """What ``plan`` and ``compile`` need of a backend."""
+    """The interface of a backend for ``plan`` and ``compile``."""
 
     def expand(self, source: str, symbol: str, root: Path) -> tuple[str, ...]:
         """Files that a compile of ``symbol`` of ``source`` reads, relative to ``root``, the source first."""

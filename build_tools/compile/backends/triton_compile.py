@@ -59,7 +59,7 @@ UNUSED_HIDDEN: Final = tuple(
 
 
 def triton_type(arg: dict[str, Any]) -> str:
-    """The type of one argument in Triton's words.
+    """Write the type of one argument in Triton's words.
 
     Raises:
         RequestError: an element type Triton has no word for.

@@ -1,1 +1,4 @@
-"""What is covered, compiled, proved, adopted, chosen: one kind of report per file."""
+"""Report kinds, one per file.
+
+Coverage, compiled, proved, adopted and chosen kernels.
+"""

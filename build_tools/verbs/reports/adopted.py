@@ -1,4 +1,4 @@
-"""What is launched of the code objects that upstreams assembled."""
+"""Report the adopted code objects that are launched."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is covered, what is missing."""
+"""Report covered and missing operators."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 def compute(
     profile: str, targets: tuple[str, ...], bundles: Path
 ) -> tuple[Coverage, Beside | None, dict[str, Any]]:
-    """The table, AITER's tree beside it where that can be had, and what ``--json`` prints of both."""
+    """Compute the coverage table, AITER's tree, and the JSON.
+
+    AITER's tree is there where it can be had.
+    """
     from build_tools.errors import FetchError
     from build_tools.manifest.parse import load
     from build_tools.modules.read import read
@@ -52,8 +55,10 @@ def compute(
 @options.json
 @options.bundles
 def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Path) -> None:
-    """The operator x backend x target table, from manifests and built bundles, with the gaps named; and AITER's tree beside it:
-    assembled objects and modules of Composable Kernel, counted there, and how many of them are launched or served.
+    """Show coverage by operator, backend and target.
+
+    It is computed from manifests and built bundles, with the gaps named. AITER's tree stands beside it: assembled objects and
+    modules of Composable Kernel, counted there, and how many of them are launched or served.
     """
     from build_tools.report import upstream_view
     from build_tools.report.coverage_view import render

@@ -1,4 +1,4 @@
-"""What AITER's JIT would compile, and which of it is served."""
+"""Report the modules that AITER's JIT would compile, and ours."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compute(names: tuple[str, ...], checkout: str, bundles: Path) -> tuple[ModuleLedger, dict[str, Any]]:
-    """The modules, and what ``--json`` prints of them.
+    """Return the modules, and what ``--json`` prints of them.
 
     Raises:
         UsageError: the tree has no module of one of ``names``.
@@ -52,8 +52,10 @@ def compute(names: tuple[str, ...], checkout: str, bundles: Path) -> tuple[Modul
 @options.json
 @options.bundles
 def modules(names: tuple[str, ...], checkout: str | None, as_json: bool, bundles: Path) -> None:
-    """The modules of AITER's list for its JIT: class, functions, who serves them by which backend on which target, proved or
-    not, and why not. With names: the functions of those modules, one by one.
+    """List the modules that AITER's JIT would compile.
+
+    Class, functions, who serves them by which backend on which target, proved or not, and why not. With names: the functions of
+    those modules, one by one.
     """
     from build_tools.report.modules_view import render
 

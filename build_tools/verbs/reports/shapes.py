@@ -1,4 +1,4 @@
-"""Which kernels models' steps would launch."""
+"""Report the kernels that models' steps would launch."""
 
 from __future__ import annotations
 
@@ -71,8 +71,9 @@ def shapes(
     as_json: bool,
     bundles: Path,
 ) -> None:
-    """What each call of each model's steps would launch on gfx942 and gfx950, chosen as a live call is, and why; or why nothing:
-    manifests/models.toml and manifests/clients.toml.
+    """Show each model step's kernel on gfx942 and gfx950, and why.
+
+    It is chosen as a live call is, or the reason says why there is none: manifests/models.toml and manifests/clients.toml.
     """
     from build_tools.errors import ShapesError
     from build_tools.report.shapes_view import render
@@ -108,7 +109,10 @@ def _targets(manifest: Manifest, asked: tuple[str, ...]) -> list[str]:
 
 
 def _files(manifest: Manifest, bundles: Path, target: str) -> tuple[Path, ...]:
-    """The bundles of a target, a profile after the one that it adds to."""
+    """List the bundles of a target.
+
+    A profile comes after the one that it adds to.
+    """
     from aiter_prebuilt.contract.bundle import SUFFIX
     from build_tools.errors import NotReadyError
 

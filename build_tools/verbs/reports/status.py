@@ -1,4 +1,4 @@
-"""What is declared, built, proved."""
+"""Report declared, built and proved kernels."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def compute(bundles: Path) -> tuple[Ledger, dict[str, Any]]:
-    """The ledger, and what ``--json`` prints of it."""
+    """Return the ledger, and what ``--json`` prints of it."""
     from build_tools.manifest.parse import load
     from build_tools.pack import notes
     from build_tools.prove.known import known
@@ -30,7 +30,7 @@ def compute(bundles: Path) -> tuple[Ledger, dict[str, Any]]:
 @options.json
 @options.bundles
 def status(as_json: bool, bundles: Path) -> None:
-    """The ledger: each kernel of each operator is tested, compiled, or source only; with counts."""
+    """Show the ledger of kernels: tested, compiled, or source only."""
     from build_tools.report.ledger_view import render
 
     ledger, document = compute(bundles)

@@ -1,4 +1,4 @@
-"""What came of the tables that upstreams measured."""
+"""Report the use of tables that upstreams measured."""
 
 from __future__ import annotations
 

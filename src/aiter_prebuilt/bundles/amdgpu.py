@@ -1,5 +1,7 @@
-"""What an AMDGPU code object says about its kernels: a 64-byte descriptor for each (symbol ``NAME.kd``), and MessagePack metadata
-in a note of type 32 ("AMDGPU") that list every kernel's arguments.
+"""Read kernel descriptors and metadata of AMDGPU code objects.
+
+A descriptor has 64 bytes and the symbol ``NAME.kd``. The metadata is MessagePack in a note of type 32 ("AMDGPU") and lists every
+kernel's arguments.
 
 Source: LLVM's AMDGPU usage document, code object versions 4 to 6. ``tests/data/code_object_vectors.toml`` compares this reader
 with the two others of this project.
@@ -126,8 +128,9 @@ def _is_padding(arg: Mapping[str, Any]) -> bool:
 
 
 def _described_lds(row: Mapping[str, Any], symbols: Mapping[str, int], file: ElfFile) -> int:
-    """Static LDS as the kernel's descriptor has it, which is what the hardware goes by; the rest of the descriptor must fit
-    the metadata.
+    """Read static LDS from the kernel's descriptor.
+
+    The hardware goes by it; the rest of the descriptor must fit the metadata.
     """
     symbol = _text(row, ".symbol")
     if symbol not in symbols:

@@ -58,7 +58,10 @@ def _same(one: _Point, other: _Point) -> bool:
 
 
 def _point(data: bytes) -> _Point | None:
-    """The point that 32 bytes name: its y, and the lowest bit of its x above it. None: they name none, or not in the one way."""
+    """Decode the point that 32 bytes name.
+
+    Its y, and the lowest bit of its x above it. None: they name none, or not in the one way.
+    """
     number = int.from_bytes(data, "little")
     y, odd = number & (2**255 - 1), number >> 255
     if y >= _P:

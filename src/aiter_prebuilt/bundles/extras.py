@@ -9,24 +9,25 @@ EXTRAS: Final = ("gfx942", "gfx950", "sm90")
 
 
 def extra_of(target: str, profile: str = "ck-free") -> str:
-    """The pip extra of a target's bundle of this profile."""
+    """Return the pip extra of a target's bundle of this profile."""
     return target.partition(":")[0].replace("_", "") + ("-ck" if profile == "ck-full" else "")
 
 
 def pip_line(*extras: str, upgrade: bool = False) -> str:
-    """What installs the bundles of these extras beside this runtime, in one line: every message about one that is missing has it
-    from here.
+    """Return the pip command that installs bundles for these extras.
+
+    Every message about a missing bundle has the command from here.
     """
     return f"pip install {'--upgrade ' if upgrade else ''}'aiter-prebuilt[{','.join(extras)}]'"
 
 
 def nothing_installed() -> str:
-    """What to type where nothing says which bundle would serve."""
+    """Return the pip commands to suggest when the target is unknown."""
     return f"{pip_line('gfx942')} or {pip_line('gfx950').removeprefix('pip install ')}"
 
 
 def to_install(target: str) -> str:
-    """What to type for a target that no installed bundle serves."""
+    """Return the remedy for a target that no installed bundle serves."""
     extra = extra_of(target)
     if extra in EXTRAS:
         return f"run: {pip_line(extra)}"

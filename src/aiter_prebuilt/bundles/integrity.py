@@ -34,7 +34,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was checked in one bundle and what was wrong. Sizes in bytes."""
+    """Findings of one bundle's verification.
+
+    Sizes are in bytes.
+    """
 
     path: str
     target: str
@@ -95,7 +98,10 @@ def verify(installed: InstalledBundle) -> Verdict:
 
 
 def _check_calls(installed: InstalledBundle) -> Iterator[str]:
-    """The golden calls can be read. That there are some is for ``--execute`` to ask: a bundle may come without its wheel."""
+    """Check that the golden calls can be read.
+
+    ``--execute`` asks whether there are any: a bundle may come without its wheel.
+    """
     path = Path(installed.calls)
     try:
         with open_file(path) as stream:
@@ -108,7 +114,10 @@ def _check_calls(installed: InstalledBundle) -> Iterator[str]:
 
 
 def _check_parts(bundle: Bundle, size: int) -> Iterator[str]:
-    """The parts follow one another and fill the file, so that every byte of a bundle is accounted for."""
+    """Check that the parts follow one another and fill the file.
+
+    Every byte of a bundle is accounted for.
+    """
     end = 0
     try:
         for name, start, length in bundle.parts():
@@ -130,7 +139,7 @@ class _Images:
         self._known: dict[tuple[int, bytes], Image | str] = {}
 
     def of(self, entry: Entry) -> Image | str:
-        """What the code object of ``entry`` says of itself, or why it cannot be read."""
+        """Read an entry's code object, or say why it is unreadable."""
         key = (entry.code_object, entry.sha256)
         if key not in self._known:
             try:

@@ -1,4 +1,4 @@
-"""What ``verify`` keeps of a code object: its target and its kernels."""
+"""A code object's target and kernels, as ``verify`` needs them."""
 
 from __future__ import annotations
 

@@ -148,8 +148,9 @@ def serves(bundle: str, arch: str) -> bool:
 
 
 def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> tuple[InstalledBundle, ...]:
-    """Those of ``bundles`` that serve ``target``, which may have features behind it (``gfx942:sramecc+:xnack-``); ``device`` is
-    how messages call it.
+    """Select the bundles that serve a target.
+
+    ``target`` may have features behind it (``gfx942:sramecc+:xnack-``); messages call the device ``device``.
 
     Raises:
         NoBundleError: none does; the text says what is installed and what to type.

@@ -27,7 +27,9 @@ class MessageError(ValueError):
 
 
 def read_message(data: bytes) -> Any:
-    """The value at the start of ``data``; what follows it does not matter.
+    """Return the value at the start of ``data``.
+
+    What follows it does not matter.
 
     Raises:
         MessageError: it ends early, or breaks a rule of this module.
@@ -41,7 +43,7 @@ class _Reader:
         self.at = 0
 
     def take(self, size: int) -> bytes:
-        """The next bytes, all of them."""
+        """Take the next bytes, all of them."""
         part = self.data[self.at : self.at + size]
         if len(part) != size:
             raise MessageError(f"the metadata end in the middle of a value, at byte {len(self.data)}")

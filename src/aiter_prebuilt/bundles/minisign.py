@@ -26,7 +26,10 @@ _MOST: Final = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class PublicKey:
-    """Whose signatures are trusted. ``number``: the eight bytes that name it, as minisign prints them."""
+    """A key whose signatures are trusted.
+
+    ``number``: the eight bytes that name it, as minisign prints them.
+    """
 
     number: str
     key: bytes
@@ -34,7 +37,10 @@ class PublicKey:
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a signature file says. ``comment`` is true once the signature is."""
+    """A parsed signature file.
+
+    ``comment`` is true once the signature is.
+    """
 
     number: str
     hashed: bool
@@ -44,7 +50,9 @@ class Signature:
 
 
 def keys_of(path: str | Path) -> tuple[PublicKey, ...]:
-    """The public keys of a file: one, or, while keys change, several one behind the other.
+    """Return the public keys of a file.
+
+    One, or, while keys change, several one behind the other.
 
     Raises:
         KeyFileError: it cannot be read, or is no such file.
@@ -65,7 +73,7 @@ def keys_of(path: str | Path) -> tuple[PublicKey, ...]:
 
 
 def read(path: str | Path) -> Signature:
-    """What a signature file says, not yet whether it is right.
+    """Parse a signature file without checking the signature.
 
     Raises:
         OSError: it cannot be read.
@@ -84,7 +92,9 @@ def read(path: str | Path) -> Signature:
 
 
 def check(path: str | Path, signed: bytes, what: str, keys: tuple[PublicKey, ...]) -> Signature:
-    """The signature file ``path`` of the bytes ``signed``, which messages call ``what``, when one of ``keys`` made it.
+    """Check a signature file against ``signed`` and ``keys``.
+
+    Messages call the bytes ``what``.
 
     Raises:
         OSError: the file cannot be read.

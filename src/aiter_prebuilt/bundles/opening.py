@@ -44,13 +44,19 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
 
 
 def decompress(frame: bytes, raw_size: int, dictionary: bytes | None) -> bytes:
-    """The decoder of the Python reader: the extension's zstd."""
+    """Return the decoder of the Python reader.
+
+    The extension's zstd.
+    """
     decoded: bytes = native.module().zstd_decompress(frame, raw_size, dictionary)
     return decoded
 
 
 def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError | BundleVersionError:
-    """The error for a bundle that does not read, with the command that mends it."""
+    """Build the error for a bundle that does not read.
+
+    It has the command that mends it.
+    """
     from aiter_prebuilt.contract.header import VersionError
 
     if isinstance(error, VersionError):

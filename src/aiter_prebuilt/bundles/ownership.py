@@ -1,4 +1,7 @@
-"""Who besides its owner may change a bundle: what is launched from it runs with the rights of whoever uses it."""
+"""Find users besides the owner who may change a bundle.
+
+Kernels of a bundle run with the rights of its user.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from pathlib import Path
 
 
 def problems(path: str) -> tuple[str, ...]:
-    """What of a bundle lets others change it, each with the command that mends it: the file, its folder, and those that a link
-    to it leads to.
+    """List ways in which others can change a bundle, with remedies.
+
+    It looks at the file, its folder, and the folders that a link to it leads to.
     """
     named, real = Path(path), Path(path).resolve()
     places = dict.fromkeys((real, real.parent, named.parent))

@@ -42,7 +42,10 @@ _CHUNK: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Of a bundle, or of the list of a release: with which key it is signed and what its signer said of it; or what is wrong."""
+    """The signature state of a bundle or of a release's list.
+
+    It has the key and the signer's comment, or the problem.
+    """
 
     path: str
     key: str
@@ -56,12 +59,17 @@ class Seal:
 
 
 def keys_from(paths: Sequence[str]) -> tuple[PublicKey, ...]:
-    """The keys of these files; names of nothing, as a setting that is empty has them, are refused. Raises KeyFileError."""
+    """Return the keys of these files.
+
+    Names of nothing, as a setting that is empty has them, are refused. Raises KeyFileError.
+    """
     return tuple(key for path in paths for key in minisign.keys_of(path))
 
 
 def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...]) -> Seal:
-    """The bundle ``path``, of which ``header`` was read.
+    """Check the signature of the bundle ``path``.
+
+    ``header`` is the header that was read of it.
 
     Raises:
         UnsignedError, WrongKeyError, SignatureError: none of the keys vouches for it.
@@ -71,7 +79,10 @@ def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...]) -> Seal:
 
 
 def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
-    """As :func:`check_header`, of a file that nobody has opened yet; what it raises is the problem of what it returns."""
+    """Check the signature of a file that is not yet open.
+
+    As :func:`check_header`; an error becomes the problem of the result.
+    """
     try:
         with open_file(path) as stream:
             header = stream.read(HEADER_SIZE)
@@ -81,7 +92,9 @@ def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
 
 
 def seals_of(bundle: InstalledBundle, keys: tuple[PublicKey, ...]) -> list[Seal]:
-    """Of a bundle, and of its golden calls where they are there: what is executed is compared with them.
+    """Check the signatures of a bundle and of its golden calls.
+
+    Executed calls are compared with the golden ones.
 
     The calls name no bundle themselves. Their signed comment does: another target's calls, or those of another release, are as
     wrong as changed ones.
@@ -178,7 +191,10 @@ def _compared(folder: Path, wanted: Mapping[str, str]) -> list[str]:
 
 
 def _link_in(folder: Path, name: str) -> str:
-    """The first part of a name below ``folder`` that is a link; "" when none is."""
+    """Find the first part of a name that is a link.
+
+    The name is below ``folder``; "" when none is.
+    """
     place = folder
     for part in name.split("/"):
         place /= part
@@ -196,8 +212,9 @@ def _sha256(path: Path) -> str:
 
 
 def _signed(file: Path, signed: bytes, what: str, keys: tuple[PublicKey, ...]) -> Signature:
-    """The first signature beside ``file`` that one of ``keys`` made. What is wrong ends the search only where nothing is right:
-    while keys change, one of two is enough.
+    """Find the first signature beside ``file`` by one of ``keys``.
+
+    A problem ends the search only where no signature is right: while keys change, one of two is enough.
     """
     refused: list[AiterPrebuiltError] = []
     for path in (_beside(file, ""), *(_beside(file, key.number) for key in keys)):

@@ -74,6 +74,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def module() -> ModuleType | None:
-    """The part of the bridge that tells about it, or None where there is no bridge."""
+    """Import the bridge's status module; None without a bridge."""
     package = _STATUS.partition(".")[0]
     return importlib.import_module(_STATUS) if importlib.util.find_spec(package) else None

@@ -78,7 +78,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]:
-    """The calls of the model, those of the engine and what its functions call when one is named.
+    """Select the calls of a model.
+
+    With an engine: those of the engine, and the calls that its functions make.
 
     Raises:
         ArgumentError: no such model, or engine.
@@ -99,7 +101,7 @@ def asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]
 
 
 def _targets(asked: str | None) -> list[str]:
-    """What is asked for, or all that is installed.
+    """List the requested target, or all installed ones.
 
     Raises:
         ArgumentError: it is none of AMD's. NoBundleError: it is not installed, or nothing is.
@@ -122,7 +124,10 @@ def _targets(asked: str | None) -> list[str]:
 
 
 def rows(forms: CallForms, calls: Iterable[Asked], target: str) -> list[Row]:
-    """What this machine's bundles would do with each call, functions around others with what these come to."""
+    """Find this machine's launch for each call.
+
+    Functions around others have rows for their calls, too.
+    """
     return list(_joined(list(_rows(forms, calls, target))))
 
 
@@ -167,7 +172,10 @@ def _lacking(name: str, target: str) -> str:
 
 
 def _joined(rows: Sequence[Row]) -> Iterator[Row]:
-    """The rows, of functions around others with what their own rows say: one of them serves the call."""
+    """Merge the rows of functions around others.
+
+    One of their own rows serves the call.
+    """
     served: dict[tuple[object, ...], bool] = {}
     for row in rows:
         if row.have:
@@ -203,7 +211,10 @@ def _proved(target: str) -> set[str]:
 
 
 def _print(rows: Sequence[Row]) -> None:
-    """Steps that one kernel serves are one line; then counts, and why calls are not served."""
+    """Print steps with one kernel as one line, then counts.
+
+    The reasons why calls are not served come last.
+    """
     lines = []
     for _, same in groupby(
         rows, key=lambda row: (row.target, row.form, row.layer, row.have, _by(row), row.proved)

@@ -32,7 +32,7 @@ _VARIABLES = (
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The verb has no arguments of its own."""
+    """Add no arguments: the verb has none of its own."""
     del parser
 
 
@@ -106,7 +106,7 @@ def examine() -> dict[str, Any]:
 def _devices(
     drivers: list[device.DriverFacts], bundles: list[dict[str, Any]], problems: list[str]
 ) -> tuple[list[dict[str, Any]], list[str]]:
-    """The devices, and the extras of bundles that they lack."""
+    """List the devices, and the extras of bundles that they lack."""
     devices: list[dict[str, Any]] = []
     lacks: list[str] = []
     for driver in drivers:
@@ -168,7 +168,10 @@ def _why_bundle(row: dict[str, Any], users: list[str]) -> str:
 
 
 def _tables(problems: list[str], bundles: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The user's tuned tables: rows in all, and those for a target that is installed."""
+    """Summarise the user's tuned tables.
+
+    Rows in all, and those for a target that is installed.
+    """
     try:
         read = user_tables.read(user_tables.setting())
     except AiterPrebuiltError as error:
@@ -221,7 +224,10 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
 
 
 def _bridge(problems: list[str]) -> dict[str, Any] | None:
-    """What the bridge says of itself, without an import of AITER; None where it is not installed."""
+    """Read the bridge's status without an import of AITER.
+
+    None where it is not installed.
+    """
     status = bridge.module()
     if status is None:
         return None
@@ -231,7 +237,10 @@ def _bridge(problems: list[str]) -> dict[str, Any] | None:
 
 
 def _torch() -> str:
-    """The version of an installed torch, read from its metadata: importing it here would take seconds."""
+    """Read the version of an installed torch from its metadata.
+
+    An import would take seconds.
+    """
     if "torch" in sys.modules:
         return str(sys.modules["torch"].__version__)
     from importlib import metadata

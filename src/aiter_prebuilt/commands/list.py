@@ -58,7 +58,10 @@ def execute(options: argparse.Namespace) -> int:
 def _rows(
     installed: InstalledBundle, options: argparse.Namespace, left: Counter[str]
 ) -> list[dict[str, Any]]:
-    """The rows of one bundle; entries that were not executed are added to ``left`` by target."""
+    """List the rows of one bundle.
+
+    Entries that were not executed are added to ``left`` by target.
+    """
     if options.target not in (None, installed.target):
         return []
     rows = []

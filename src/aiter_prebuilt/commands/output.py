@@ -25,7 +25,10 @@ def nothing(installed: Sequence[InstalledBundle], target: str | None, operator: 
 
 
 def not_executed(counts: Mapping[str, int]) -> list[str]:
-    """What is said of entries without a receipt: target -> how many."""
+    """Describe the entries without a receipt.
+
+    ``counts``: target -> how many.
+    """
     return [
         f"{count} entries for {target} were not executed on any device before they shipped"
         for target, count in sorted(counts.items())
@@ -34,7 +37,10 @@ def not_executed(counts: Mapping[str, int]) -> list[str]:
 
 
 def not_pinned(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is said of bundles that were made of other source trees than the pinned ones: a line for each."""
+    """Describe bundles with files of unpinned source trees.
+
+    A line for each.
+    """
     bundles = {(row["target"], row["profile"]): row["unpinned"] for row in rows if row["unpinned"]}
     return [
         f"the bundle for {target} ({profile}) was made of files of {' and '.join(trees)} that are not the pinned "
@@ -44,7 +50,7 @@ def not_pinned(rows: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def passed(rows: Iterable[Mapping[str, Any]]) -> list[str]:
-    """What is said of kernels of AITER's that were executed with findings of the device passed over."""
+    """Describe AITER kernels that ran with findings passed over."""
     return [
         f"{row['operator']}.{row['kernel']} on {row['target']}: executed, but for {len(row['passed_over'])} places in AITER's "
         "code where the device found something; list --json names them"

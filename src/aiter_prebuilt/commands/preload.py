@@ -90,7 +90,10 @@ def load_all(
 
 
 def _served(target: str | None) -> Iterator[device.DeviceFacts]:
-    """The devices here that an installed bundle serves, of one target when it is named."""
+    """Yield the devices here that an installed bundle serves.
+
+    Of one target when it is named.
+    """
     served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
     for vendor in device.VENDORS:
         for facts in device.probe(vendor).devices:

@@ -61,7 +61,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute_cases(target: str | None) -> Iterator[Execution]:
-    """The golden calls on every device that an installed bundle serves (only those of ``target``, when it is given)."""
+    """Execute the golden calls on every served device.
+
+    Only those of ``target``, when it is given.
+    """
     served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
     for vendor in device.VENDORS:
         driver = device.probe(vendor)
@@ -125,7 +128,10 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _release(options: argparse.Namespace, keys: tuple[PublicKey, ...]) -> int:
-    """A release's folder: who signed its list, and whether its files are those."""
+    """Verify a release's folder.
+
+    Who signed its list, and whether its files are those.
+    """
     strange = [f"--{name}" for name, given in (("target", options.target), ("execute", options.run)) if given]
     if strange or not options.release:
         raise ArgumentError(
@@ -188,7 +194,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
 
 
 def _row(run: Execution) -> dict[str, Any]:
-    """An execution as version 1 of the schema has it."""
+    """Build an execution's row, version 1 of the schema."""
     row = asdict(run)
     problems, worst = row.pop("problems"), row.pop("worst")
     return {**row, "error": worst, "problem": "; ".join(problems), "ok": run.ok}

@@ -1,4 +1,4 @@
-"""What the build tools and the runtime both know: types, expressions, recipes and the bundle format.
+"""Types, expressions, recipes and bundle format, for build and runtime.
 
 Standard library only. Nothing here probes the machine, opens a driver or imports torch.
 """

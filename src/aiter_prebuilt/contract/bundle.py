@@ -80,7 +80,10 @@ class Bundle:
     """A bundle over a buffer (usually a memory map). Opening checks header and root; the rest is checked when used."""
 
     def __init__(self, data: bytes | memoryview, decoder: Decoder | None = None) -> None:
-        """Raises FormatError (VersionError for another version) when header or root are not what they should be."""
+        """Open a bundle's bytes.
+
+        Raises FormatError (VersionError for another version) when header or root are wrong.
+        """
         self._data = memoryview(data)
         self._decoder = decoder
         self._dictionaries: dict[int, bytes] = {}
@@ -101,7 +104,7 @@ class Bundle:
         return tuple(ref.name for ref in self.root.operators)
 
     def operator(self, name: str) -> Operator:
-        """The block of one operator, checked.
+        """Return the block of one operator, checked.
 
         Raises:
             KeyError: no such operator here.
@@ -161,7 +164,7 @@ class Bundle:
             yield f"frame {index}", offset, record.stored_size
 
     def code_object(self, entry: Entry) -> bytes:
-        """The decoded code object of ``entry``, its SHA-256 checked.
+        """Return the decoded code object of ``entry``, its SHA-256 checked.
 
         Raises:
             FormatError: the frame does not decode or decodes to other bytes.
@@ -177,7 +180,7 @@ class Bundle:
         return data
 
     def _part(self, stored: Stored, least: int, most: int, what: str) -> bytes:
-        """The decoded bytes of a part that carries its own hash."""
+        """Return the decoded bytes of a part that carries its own hash."""
         start, size = stored.offset, stored.stored_size
         if start < header.HEADER_SIZE or start + size > len(self._data) or stored.raw_size < least:
             raise FormatError(f"{what}: {size} bytes at {start} leave the file of {len(self._data)} bytes")
@@ -219,7 +222,9 @@ class Bundle:
 
 
 def decode(record: type[R], region: memoryview, what: str) -> R:
-    """The record at the start of ``region``, and all that it reaches, bounds checked.
+    """Decode the record at the start of ``region``.
+
+    All that it reaches is decoded, too, bounds checked.
 
     Raises:
         FormatError: a position leaves the region, or text is not UTF-8; ``what`` says of which region.

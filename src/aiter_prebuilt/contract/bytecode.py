@@ -1,4 +1,4 @@
-"""What expressions are compiled to: checked, and evaluated on the way from a call to a launch.
+"""Check and evaluate compiled expressions, between a call and its launch.
 
 Everything is a 64-bit signed integer. Text is parsed once, when a bundle is built (``expression.py``), and compiled to the
 bytecode below (stack machine, little endian, forward jumps only, so that every program ends). The native runtime has the
@@ -38,8 +38,10 @@ class ExpressionError(ValueError):
 
 
 def text_number(text: str) -> int:
-    """What a text attribute is in its slot: FNV-1a of its UTF-8 bytes, 64 bits, signed; 0 when there is none. The native
-    runtime computes the same; names of kernels are compared so, for a slot holds a number and two names never differ by chance.
+    """Return the slot value of a text attribute.
+
+    It is the 64-bit signed FNV-1a of its UTF-8 bytes; 0 when there is none. The native runtime computes the same. A slot holds a
+    number, so names of kernels are compared by it.
     """
     if not text:
         return 0
@@ -50,7 +52,10 @@ def text_number(text: str) -> int:
 
 
 def constant_value(code: bytes) -> int | None:
-    """The value of a program that loads no slot, or None when it depends on the call."""
+    """Evaluate a program that loads no slot.
+
+    None when it depends on the call.
+    """
     if not code:
         return None
     if slots_of(code):
@@ -60,7 +65,7 @@ def constant_value(code: bytes) -> int | None:
 
 @lru_cache(maxsize=8192)
 def slots_of(code: bytes) -> frozenset[int]:
-    """The slots that a program loads."""
+    """Return the slots that a program loads."""
     return frozenset(operand for operation, operand, _ in instructions(code) if operation == LOAD)
 
 
@@ -83,7 +88,10 @@ def instructions(code: bytes) -> tuple[tuple[int, int, int], ...]:
 
 
 def _form(operation: int) -> tuple[Callable[[bytes, int], tuple[int, ...]] | None, int]:
-    """How the operand of an operation is read (None: it has none), and its bytes."""
+    """Return an operation's operand reader and the operand's size.
+
+    The reader is None where the operation has no operand.
+    """
     text = {PUSH8: "<b", PUSH64: "<q", LOAD: "<H"}.get(operation, "<H" if operation >= JUMP else "")
     read = struct.Struct(text)
     return (read.unpack_from, read.size) if text else (None, 0)
@@ -227,7 +235,10 @@ def evaluate(
 def run(
     code: bytes, slots: Sequence[int], operations: Mapping[int, Callable[[int, int], int]] = OPERATIONS
 ) -> int:
-    """As :func:`evaluate`, of a program that is known to be well formed."""
+    """Evaluate a program that is known to be well formed.
+
+    As :func:`evaluate`.
+    """
     stack: list[int] = []
     at = 0
     for operation, operand, following in instructions(code):

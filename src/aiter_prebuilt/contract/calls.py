@@ -74,9 +74,11 @@ Argument: TypeAlias = "Array | ElementType | int | float | str | bool | list[Any
 
 @dataclass(frozen=True, slots=True)
 class Want:
-    """What a written argument, or a returned tensor, must be. ``low``, ``high``: dense in the order of ``shape``, stored as
-    ``dtype``. ``kept``: one byte an element, 1 where the call must not write; None when it writes all. ``returned``: a result of
-    the function (the place among them is that of the wants), and no argument.
+    """The expected content of a written argument or returned tensor.
+
+    ``low``, ``high``: dense in the order of ``shape``, stored as ``dtype``. ``kept``: one byte an element, 1 where the call must
+    not write; None when it writes all. ``returned``: a result of the function (its place among the results is that among the
+    wants), and no argument.
     """
 
     name: str
@@ -159,12 +161,14 @@ def _argument(value: Argument, body: _Body) -> Any:
 
 
 def packed(records: bytes, compress: Callable[[bytes], bytes]) -> bytes:
-    """A whole stream as one frame."""
+    """Return a whole stream as one frame."""
     return _LENGTHS.pack(PACKED, len(records)) + compress(records)
 
 
 def read(stream: BinaryIO, decompress: Decoder | None = None) -> Iterator[Call]:
-    """The calls of a stream, one at a time; with ``decompress``, of one that may be packed, too.
+    """Yield the calls of a stream, one at a time.
+
+    With ``decompress``, of one that may be packed, too.
 
     Raises:
         CallsError: the stream ends inside a record, a record is not what :func:`pack` writes, or the frame is damaged.

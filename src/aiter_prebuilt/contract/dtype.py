@@ -57,5 +57,8 @@ TARGET_FP8: Final = "fp8"
 
 
 def resolve(name: str, fp8: str) -> DType:
-    """The type called ``name`` on a target whose own fp8 is ``fp8`` ("e4m3fn" or "e4m3fnuz")."""
+    """Find the type called ``name``.
+
+    ``fp8`` is the target's own fp8 ("e4m3fn" or "e4m3fnuz").
+    """
     return BY_NAME[fp8 if name == TARGET_FP8 else name]

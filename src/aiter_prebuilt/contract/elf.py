@@ -48,7 +48,10 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """What a program header names; ``offset`` and ``size`` are inside the file."""
+    """One segment of a program header.
+
+    ``offset`` and ``size`` are inside the file.
+    """
 
     kind: int
     executable: bool
@@ -78,13 +81,13 @@ class ElfFile:
         self._bytes_left = {"sections": len(data), "note segments": len(data)}
 
     def unpack(self, form: str, at: int) -> tuple[Any, ...]:
-        """What ``struct`` reads at an offset."""
+        """Unpack a ``struct`` format at an offset."""
         if at < 0 or at + struct.calcsize(form) > len(self.data):
             raise ElfError(f"the file ends before byte {at + struct.calcsize(form)}")
         return struct.unpack_from(form, self.data, at)
 
     def text(self, at: int) -> str:
-        """The text from byte ``at`` to its zero."""
+        """Return the text from byte ``at`` to its zero."""
         end = self.data.find(b"\0", at, at + self._text_left + 1)
         if end < 0 and at + self._text_left < len(self.data):
             raise ElfError("its names overlap: together they are longer than any file's")
@@ -118,7 +121,10 @@ class ElfFile:
         return {section.name: section for section in reversed(self.sections)}
 
     def walk(self, section: Section) -> range:
-        """The bytes of a section, which are about to be walked, each once."""
+        """Count a section's bytes and return their range.
+
+        They are about to be walked, each once.
+        """
         self._count("sections", section.size)
         return range(section.offset, section.offset + section.size)
 
@@ -128,7 +134,10 @@ class ElfFile:
             raise ElfError(f"its {what} overlap: together they are larger than the file")
 
     def symbols(self) -> dict[str, int]:
-        """Defined symbols and their addresses; the dynamic table wins."""
+        """Map defined symbols to addresses.
+
+        The dynamic table wins.
+        """
         found: dict[str, int] = {}
         for kind in (_DYNSYM, _SYMTAB):
             for section in self.sections:
@@ -144,7 +153,7 @@ class ElfFile:
 
     @cached_property
     def segments(self) -> tuple[Segment, ...]:
-        """What is loaded, the dynamic table and the notes, as the program headers name them."""
+        """List the loaded segments, the dynamic table and the notes."""
         (table,) = self.unpack("<Q", 32)
         size, count = self.unpack("<HH", 54)
         if count and size != _PROGRAM_HEADER_SIZE:
@@ -176,7 +185,10 @@ class ElfFile:
 
     @cached_property
     def _loaded(self) -> tuple[tuple[Segment, ...], tuple[int, ...]]:
-        """What is loaded out of the file, by address, and the addresses: looked into for every kernel."""
+        """List the loaded segments by address, with their addresses.
+
+        Every kernel is looked up here.
+        """
         found = [segment for segment in self.segments if segment.kind == _PT_LOAD and segment.size]
         found.sort(key=lambda segment: segment.address)
         return tuple(found), tuple(segment.address for segment in found)
@@ -195,7 +207,10 @@ class ElfFile:
 
 
 def _notes(data: bytes, align: int) -> Iterator[tuple[bytes, int, bytes]]:
-    """The notes of one segment, padded to ``align`` bytes; zeros may stand behind the last."""
+    """Yield the notes of one segment, padded to ``align`` bytes.
+
+    Zeros may stand behind the last.
+    """
     at = 0
     while len(data) - at >= 12:
         name_size, size, kind = struct.unpack_from("<III", data, at)

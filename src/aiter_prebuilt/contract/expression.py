@@ -114,7 +114,10 @@ class Scope:
         strings: Mapping[str, str],
         words: dict[str, int | str] | None = None,
     ) -> Scope:
-        """The same slots, enums and texts, other constants and strings (``words``: both): a kernel has hundreds of variants."""
+        """Return the scope with other constants and strings.
+
+        The slots, enums and texts stay (``words``: both): a kernel has hundreds of variants.
+        """
         other = object.__new__(Scope)
         other.__dict__ |= self.__dict__
         other.constants, other.strings = constants, strings
@@ -144,7 +147,10 @@ def compile_expression(text: str | int, scope: Scope) -> bytes:
 
 @lru_cache(maxsize=4096)
 def _parsed(text: str) -> ast.expr:
-    """The syntax tree. One text is compiled for many variants of a kernel, so it is kept."""
+    """Return the syntax tree.
+
+    One text is compiled for many variants of a kernel, so it is kept.
+    """
     try:
         return ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:

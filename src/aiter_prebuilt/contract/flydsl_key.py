@@ -30,8 +30,9 @@ _CLOSURE: Final = ",closure:"
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What FlyDSL's compiler was asked for: its own objects. ``launcher``: a ``JitFunction``; ``key``: the half of its key that
-    has the call.
+    """The inputs of one FlyDSL compile: the compiler's own objects.
+
+    ``launcher``: a ``JitFunction``; ``key``: the half of its key that has the call.
     """
 
     launcher: Any
@@ -45,12 +46,18 @@ class Asked:
 
 
 def cache_key(folder: str, call: str) -> str:
-    """Where FlyDSL would look in its cache: the folder of a launcher, and the half of the key that has the call, as text."""
+    """Build the name under which FlyDSL caches a call.
+
+    It joins the folder of a launcher and the call's half of the key, as text.
+    """
     return f"{folder}/{hashlib.sha256(call.encode()).hexdigest()[:16]}"
 
 
 def parts_of(asked: Asked, jit: Any) -> dict[str, Any]:
-    """The parts of its key. ``jit``: the module ``flydsl.compiler.jit_function``."""
+    """Return the parts of its key.
+
+    ``jit``: the module ``flydsl.compiler.jit_function``.
+    """
     written = asked.launcher.func
     found: dict[str, Any] = {"function": asked.function, **build_of(jit)}
     found["source"] = _source(jit, written, getattr(asked.launcher, "_manager_owner_cls", None))
@@ -73,8 +80,9 @@ def parts_of(asked: Asked, jit: Any) -> dict[str, Any]:
 
 
 def build_of(jit: Any) -> dict[str, str]:
-    """An installed FlyDSL: one number for all of its files (``flydsl``), its version, and its native libraries and its Python
-    files as a number each.
+    """Return an installed FlyDSL.
+
+    One number for all of its files (``flydsl``), its version, and its native libraries and its Python files as a number each.
     """
     head, _, rest = str(private(jit, "_flydsl_key")()).partition("-")
     words = rest.split("-")
@@ -89,7 +97,10 @@ def build_of(jit: Any) -> dict[str, str]:
 
 
 def private(jit: Any, name: str) -> Any:
-    """A function of FlyDSL's that makes keys: they have no public names."""
+    """Return a function of FlyDSL's that makes keys.
+
+    They have no public names.
+    """
     return getattr(jit, name)
 
 

@@ -1,4 +1,4 @@
-"""Which functions have a gradient of torch's."""
+"""Names of the functions for which torch records gradients."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ class VersionError(FormatError):
 
 
 def pack(file_size: int, root: bytes) -> bytes:
-    """The header of a file of ``file_size`` bytes with this root right behind it."""
+    """Pack the header of a file with its root right behind it."""
     digest = hashlib.sha256(root).digest()
     facts = (MAGIC, version.BUNDLE_FORMAT, version.RECIPE, file_size, HEADER_SIZE, len(root), digest)
     draft = HEADER.pack(*facts, bytes(24), bytes(32))[:HASHED]

@@ -1,4 +1,6 @@
-"""What a data wheel of the bridge holds: caches of other compilers, filled ahead of time, for one target.
+"""The format of data wheels with prefilled compiler caches.
+
+A wheel of the bridge holds those of one target.
 
     aiter_prebuilt_bridge_cache_<target>/index.json    {"version": 1, "target": ..., "compilers": {tool: [{"version", "key"}]},
                                                         "trees": [AITER's versions], "entries": [...]}
@@ -65,12 +67,12 @@ class CacheIndex:
 
 
 def folder_of(target: str) -> str:
-    """The wheel's only folder."""
+    """Return the wheel's only folder."""
     return f"{PREFIX}{target}"
 
 
 def written(index: CacheIndex) -> dict[str, Any]:
-    """The document of an index."""
+    """Return the document of an index."""
     return {
         "version": VERSION,
         "target": index.target,
@@ -94,7 +96,7 @@ def written(index: CacheIndex) -> dict[str, Any]:
 
 
 def read(document: Any) -> CacheIndex:
-    """The index of a document, each of its fields checked.
+    """Return the index of a document, each of its fields checked.
 
     Raises:
         CacheIndexError: it is of another version, or not of this form.
@@ -136,7 +138,7 @@ def _file(tool: str, row: Any) -> CacheFile:
 
 
 def differences(parts: Iterable[str], asked: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """What differs between two keys, in words: of each of ``parts`` its name, what was asked, what is there."""
+    """Describe how two keys differ, part by part."""
     found = []
     for part in parts:
         mine, theirs = asked.get(part, ""), known.get(part, "")

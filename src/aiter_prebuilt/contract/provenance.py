@@ -1,4 +1,4 @@
-"""What a bundle says it was made from: compilers, and source trees of which it has files."""
+"""A bundle's provenance: compilers, and source trees of its files."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ UNPINNED: Final = "unpinned"
 
 
 def unpinned(provenance: str) -> tuple[str, ...]:
-    """The source trees that were not the pinned ones, by name; none where that cannot be read."""
+    """Return the source trees that were not the pinned ones, by name.
+
+    None where that cannot be read.
+    """
     versions = {**_table(provenance, "tools"), **_table(provenance, "trees")}
     return tuple(sorted(name for name, version in versions.items() if str(version).startswith(UNPINNED)))
 

@@ -142,12 +142,12 @@ def _walk(code: bytes) -> Iterator[tuple[int, float, int]]:
 
 
 def uses_call(code: bytes) -> bool:
-    """Does the value depend on the call?"""
+    """Tell whether the value depends on the call."""
     return any(operation in (SLOT, FLOAT) for operation, _, _ in _walk(code))
 
 
 def slots_of(code: bytes) -> frozenset[int]:
-    """The integer slots that a program reads."""
+    """Return the integer slots that a program reads."""
     return frozenset(int(operand) for operation, operand, _ in _walk(code) if operation == SLOT)
 
 

@@ -1,4 +1,4 @@
-"""What is proved, and what an entry says of it.
+"""The content of a receipt, and an entry's reference to it.
 
 The unit of a proof is a recipe: which code objects, at which grids, with which arguments, under which conditions. The same code
 object behind a changed recipe is another launch, and nobody has seen it. :func:`recipe_digests` names recipes by content.
@@ -30,7 +30,7 @@ def was_executed(entry: Entry) -> bool:
 
 
 def passed_over(entry: Entry) -> tuple[str, ...]:
-    """What the device found in the entry's code while it was executed, and was told to pass over; mostly nothing."""
+    """List the device findings that the entry's execution passed over."""
     if not was_executed(entry):
         return ()
     checks = json.loads(entry.receipt).get("checks")

@@ -36,8 +36,10 @@ ARG_TENSOR, ARG_NULL, ARG_WORKSPACE, ARG_INT, ARG_FLOAT, ARG_REAL = 0, 1, 2, 3, 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where a region or a dictionary lies in the file: ``stored_size`` bytes at ``offset``, whose SHA-256 is ``sha256``,
-    give ``raw_size`` bytes. ``dictionary``: which one decodes it, or NONE32; a dictionary itself has none.
+    """The place of a stored region or dictionary in the file.
+
+    ``stored_size`` bytes at ``offset``, whose SHA-256 is ``sha256``, give ``raw_size`` bytes. ``dictionary``: the number of the
+    one that decodes it, or NONE32; a dictionary itself has none.
     """
 
     offset: int
@@ -53,7 +55,7 @@ NOWHERE: Final = Stored(0, 0, 0, NONE32, 0, bytes(32))
 
 @dataclass(frozen=True, slots=True)
 class OperatorRef:
-    """Where one operator block lies in the file."""
+    """The place of one operator block in the file."""
 
     name: str
     stored: Stored
@@ -89,7 +91,10 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class CodeObject:
-    """How one code object is stored. Its frame begins where the one before it ends, the first at ``frames_offset``."""
+    """The storage of one code object.
+
+    Its frame begins where the one before it ends, the first at ``frames_offset``.
+    """
 
     stored_size: int
     raw_size: int
@@ -199,8 +204,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How entries are chosen and launched for one variant and one assignment of the type variables.
-    An empty ``cost`` is 0; an empty ``workspace`` is none.
+    """The choice and launch of one variant's entries.
+
+    It covers one assignment of the type variables. An empty ``cost`` is 0; an empty ``workspace`` is none.
     """
 
     kernel: int

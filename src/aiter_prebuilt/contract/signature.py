@@ -88,7 +88,10 @@ def order_of(version: str) -> tuple[object, ...]:
 
 
 def name_of(file: str, number: str = "") -> str:
-    """How the signature of ``file`` is called; ``number``: of a further key."""
+    """Return the name of a file's signature.
+
+    ``number`` is that of a further key.
+    """
     return f"{file}{f'.{number}' if number else ''}{SUFFIX}"
 
 

@@ -15,8 +15,9 @@ Place = tuple[int, int]
 
 
 def fields_of(whole: Place, passed: Sequence[Place]) -> tuple[Place, ...]:
-    """Those of ``passed`` that fill the struct ``whole``, in their order; none when they leave more than padding, or it is
-    no struct (one argument of its size is the argument).
+    """Select the passed fields that fill a struct, in order.
+
+    None when they leave more than padding, or it is no struct (one argument of its size is the argument).
     """
     start, size = whole
     fields = tuple(sorted(place for place in passed if start <= place[0] < start + size))
@@ -27,7 +28,10 @@ def fields_of(whole: Place, passed: Sequence[Place]) -> tuple[Place, ...]:
 
 
 def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where C puts fields of these sizes, each a power of two, and how long it makes a struct of them."""
+    """Lay out fields as C does: their offsets and the length.
+
+    Each size is a power of two.
+    """
     offsets, end = [], 0
     for size in sizes:
         offsets.append(end + -end % size)
@@ -36,6 +40,6 @@ def laid_out(sizes: Sequence[int]) -> tuple[list[int], int]:
 
 
 def packed(sizes: Sequence[int]) -> tuple[list[int], int]:
-    """Where fields of these sizes lie one behind the other, and how long they are together."""
+    """Lay out fields without padding: their offsets and the length."""
     ends = list(accumulate(sizes, initial=0))
     return ends[:-1], ends[-1]

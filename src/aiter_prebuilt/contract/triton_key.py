@@ -27,7 +27,7 @@ PARTS = (
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What Triton's compiler was asked for: its own objects."""
+    """The inputs of one Triton compile: the compiler's own objects."""
 
     src: Any
     backend: Any
@@ -41,12 +41,15 @@ class Asked:
 
 
 def base32(digest: str) -> str:
-    """A hash as Triton names its cache's folders."""
+    """Return a hash as Triton names its cache's folders."""
     return base64.b32encode(bytes.fromhex(digest)).decode("ascii").rstrip("=")
 
 
 def parts_of(asked: Asked, cache: Any) -> dict[str, Any]:
-    """The parts of its key. ``cache``: the module ``triton.runtime.cache``."""
+    """Return the parts of its key.
+
+    ``cache``: the module ``triton.runtime.cache``.
+    """
     names = list(asked.src.fn.arg_names)
 
     def named(path: tuple[int, ...]) -> str:

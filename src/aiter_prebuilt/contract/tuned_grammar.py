@@ -27,7 +27,10 @@ MODELLED: Final = "modelled"
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong, where (line and column count from 1; column 0 is the whole line), and what to write instead."""
+    """A problem in a tuned table, with its place and remedy.
+
+    Line and column count from 1; column 0 is the whole line.
+    """
 
     line: int
     column: int
@@ -59,7 +62,7 @@ class Row:
 
     @property
     def modelled(self) -> bool:
-        """Whether nobody measured it."""
+        """Tell whether the row comes from the timing model alone."""
         return self.source.partition(";")[0].strip() == MODELLED
 
     @property
@@ -193,7 +196,10 @@ def write(
     rows: list[tuple[str, ...]],
     notes: tuple[str, ...] = ("source",),
 ) -> str:
-    """A table's text; ``rows`` are cells in the order target, cus, symbols, kernel, variant, types, ``notes``."""
+    """Return a table's text.
+
+    ``rows`` are cells in the order target, cus, symbols, kernel, variant, types, ``notes``.
+    """
     header = ("target", "cus", *symbols, "kernel", "variant", "types", *notes)
     lines = [f"# {operator}", ",".join(header)]
     lines += [

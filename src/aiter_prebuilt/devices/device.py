@@ -58,7 +58,7 @@ def split_arch(arch: str) -> tuple[str, frozenset[str]]:
 
 
 def facts(vendor: str, ordinal: int) -> DeviceFacts:
-    """What device ``ordinal`` of ``vendor`` is.
+    """Describe device ``ordinal`` of ``vendor``.
 
     Raises:
         DriverError: the driver cannot be opened or does not know the device.

@@ -41,7 +41,10 @@ class DeviceMemory:
             raise DriverError(f"call {name}", f"it answered {status}", "see: aiter-prebuilt doctor")
 
     def upload(self, data: bytes) -> int:
-        """New device memory with ``data``; its address."""
+        """Return new device memory with ``data``.
+
+        Its address.
+        """
         address = ctypes.c_uint64()
         self._use()
         self._call(

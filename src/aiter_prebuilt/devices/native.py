@@ -15,7 +15,7 @@ _DEVELOP = "this is a checkout; run: python -m build_tools develop"
 
 
 def _remedy() -> str:
-    """What to type next, where this package lies."""
+    """Return the command that repairs this installation."""
     root = Path(__file__).resolve().parents[3]
     return _DEVELOP if (root / "build_tools" / "verbs" / "develop.py").is_file() else _REINSTALL
 

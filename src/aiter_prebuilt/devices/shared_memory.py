@@ -79,7 +79,10 @@ class SharedMemory:
             self._call("synchronize")
 
     def _primary(self, ordinal: int) -> ctypes.c_void_p:
-        """The context that torch and the runtime use on an NVIDIA device. It stays: both need it until the process ends."""
+        """Return the primary context of an NVIDIA device.
+
+        torch and the runtime use it. It stays: both need it until the process ends.
+        """
         context = ctypes.c_void_p()
         self._ask("cuInit", 0)
         self._ask("cuDevicePrimaryCtxRetain", ctypes.byref(context), ordinal)
@@ -87,7 +90,10 @@ class SharedMemory:
 
     @contextmanager
     def _current(self) -> Iterator[None]:
-        """A driver allocates and maps on the device that is current in the calling thread: torch's choice stays what it was."""
+        """Make the device current while the context lasts.
+
+        A driver allocates and maps on the device that is current in the calling thread: torch's choice stays as before.
+        """
         if self._nvidia:
             self._ask("cuCtxPushCurrent_v2", self._context)
             try:
@@ -112,7 +118,7 @@ class SharedMemory:
             raise DriverError(f"call {name}", f"it answered {status}", "see: aiter-prebuilt doctor")
 
     def handle(self) -> bytes:
-        """What another process of this host maps the memory with: 64 bytes.
+        """Export the memory for another process of this host: 64 bytes.
 
         Raises:
             DriverError: the driver exports no memory.
@@ -123,7 +129,7 @@ class SharedMemory:
         return bytes(made)
 
     def map_process(self, handle: bytes) -> int:
-        """The address here of another process's memory.
+        """Return the address here of another process's memory.
 
         Raises:
             DriverError: it is no handle of memory that is alive, or the devices cannot reach each other.

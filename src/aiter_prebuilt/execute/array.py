@@ -20,7 +20,9 @@ _BY_TORCH_NAME: Final = {kind.torch: kind for kind in DTYPES}
 
 
 def dtype_named(dtype: object) -> DType:
-    """The element type that a caller means by ``"bf16"``, ``"bfloat16"`` or ``torch.bfloat16``.
+    """Return the element type that ``dtype`` names.
+
+    A caller writes ``"bf16"``, ``"bfloat16"`` or ``torch.bfloat16``.
 
     Raises:
         ArgumentDTypeError: it is none of these.
@@ -89,11 +91,14 @@ class DeviceArray(Raw):
 
     @property
     def ndim(self) -> int:
-        """How many dims."""
+        """The number of dims."""
         return len(self.shape)
 
     def new_empty(self, shape: Sequence[int], dtype: object = None) -> DeviceArray:
-        """A new dense tensor beside this one, poisoned. ``dtype``: a name, or torch's own; this tensor's type when None."""
+        """Return a new dense tensor beside this one, poisoned.
+
+        ``dtype``: a name, or torch's own; this tensor's type when None.
+        """
         return DeviceArray(self.memory, self.dtype if dtype is None else dtype, shape)
 
     def read(self) -> bytes:
@@ -106,7 +111,7 @@ class DeviceArray(Raw):
         return bool(self.slack) and self.memory.download(end, self.slack) != _poison(self.dtype, self.slack)
 
     def poison(self) -> bytes:
-        """What the memory held if it was made without data."""
+        """Return the bytes that memory without data is filled with."""
         return _poison(self.dtype, self.layout.nbytes)
 
     def __repr__(self) -> str:

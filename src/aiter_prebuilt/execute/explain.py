@@ -1,4 +1,7 @@
-"""What a call would launch on a target, said without a device: the same functions, the same choice, and nothing behind them."""
+"""Find a call's launch on a target, without a device.
+
+It runs the same functions and the same choice, and launches nothing.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,10 @@ MOST_REASONS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Explained(Execution):
-    """What a call would launch. ``reason``: why that, in the words of the native choice, of several native calls each with its
-    kernel; ``cost``: of what the first one chose, None where its cost was not asked.
+    """A call's launch, as the native choice explains it.
+
+    ``reason``: the words of the choice, for several native calls each with its kernel; ``cost``: that of the first chosen kernel,
+    None where it was not asked.
     """
 
     reason: str = ""
@@ -52,11 +57,11 @@ class _Addresses:
     last: int = field(default=_FIRST)
 
     def upload(self, data: bytes) -> int:
-        """An address for so many bytes."""
+        """Return an address for so many bytes."""
         return self.reserve(len(data))
 
     def reserve(self, size: int) -> int:
-        """An address for ``size`` bytes, which nobody has."""
+        """Return an address for ``size`` bytes, which nobody has."""
         address = self.last
         self.last += (size // _ALIGNED + 1) * _ALIGNED
         return address
@@ -93,7 +98,7 @@ class _Described(DeviceArray):
         return str(memory.target)
 
     def new_empty(self, shape: Sequence[int], dtype: object = None) -> _Described:
-        """A new dense tensor beside this one."""
+        """Return a new dense tensor beside this one."""
         return _Described(self.memory, self.dtype if dtype is None else dtype, shape)
 
 
@@ -123,7 +128,10 @@ class _Explainer(Recorder):
         self.said.append((operator.name, heard.decisions))
 
     def refusals(self) -> str:
-        """Of the first native call that no kernel takes: why, the nearest candidate first."""
+        """Explain why no kernel takes the first refused native call.
+
+        The nearest candidate comes first.
+        """
         for name, decisions in self.said:
             if not any(row["chosen"] for row in decisions):
                 rows = sorted((row for row in decisions if not row["accepted"]), key=lambda row: row["near"])
@@ -135,13 +143,15 @@ class _Explainer(Recorder):
         return ""
 
     def chosen_rows(self) -> list[DecisionInfo]:
-        """What each native call chose."""
+        """List the chosen decision of each native call."""
         return [row for _, decisions in self.said for row in decisions if row["chosen"]]
 
 
 @cache
 def facts_of(target: str) -> DeviceFacts:
-    """The card that the bundles of ``target`` were built for, with its usual number of compute units.
+    """Describe the card that the bundles of ``target`` were built for.
+
+    It has its usual number of compute units.
 
     Raises:
         NoBundleError: no bundle of the target is installed.
@@ -158,7 +168,9 @@ def facts_of(target: str) -> DeviceFacts:
 
 
 def explain(call: Call, target: str) -> Execution:
-    """What ``call`` would launch on a card of ``target``. Tensors need no data, and nothing is wanted of a result.
+    """Find a call's launch on a card of ``target``.
+
+    Tensors need no data, and results are not compared.
 
     Raises:
         NoBundleError: no bundle of the target is installed.

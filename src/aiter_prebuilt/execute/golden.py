@@ -37,7 +37,10 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
 
 
 def _read(serving: Sequence[InstalledBundle]) -> tuple[list[Call], str]:
-    """The golden calls beside some bundles, each once, and what is wrong with the files in words."""
+    """Read the golden calls of some bundles, each once.
+
+    The text says what is wrong with the files.
+    """
     found: dict[tuple[str, str], Call] = {}
     problems = []
     for bundle in serving:

@@ -58,7 +58,7 @@ def _outside(low: Sequence[float], now: Sequence[float], high: Sequence[float]) 
 
 
 def _each(mask: bytes, times: int) -> bytes:
-    """A mask with every byte ``times`` times."""
+    """Repeat each byte of a mask ``times`` times."""
     if times == 1:
         return mask
     wide = bytearray(len(mask) * times)
@@ -91,7 +91,7 @@ def _far(low: float, value: float, high: float) -> float:
 
 
 def gaps(name: str, layout: Layout, now: bytes, before: bytes) -> list[str]:
-    """What was written of a tensor's memory that belongs to no element."""
+    """Report writes between a tensor's elements."""
     count, first = changed(layout.without(now, before), before)
     if not count:
         return []
@@ -101,7 +101,10 @@ def gaps(name: str, layout: Layout, now: bytes, before: bytes) -> list[str]:
 
 
 def kept(want: Want, now: bytes, before: bytes) -> list[str]:
-    """What was written of the elements that a call must leave alone; dense bytes."""
+    """Report writes to elements that the call must leave alone.
+
+    The bytes are dense.
+    """
     if want.kept is None:
         return []
     itemsize = BY_NAME[want.dtype].itemsize
@@ -113,7 +116,7 @@ def kept(want: Want, now: bytes, before: bytes) -> list[str]:
 
 
 def untouched(name: str, now: bytes, before: bytes) -> list[str]:
-    """What was written of an input."""
+    """Report writes to an input."""
     count, first = changed(now, before)
     if not count:
         return []

@@ -1,4 +1,7 @@
-"""Where a tensor's elements lie in its allocation, and where they do not. Pure bytes: no device, no type but its size."""
+"""The places of a tensor's elements in its allocation.
+
+It works on bytes: no device, and of a type its size alone.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +71,7 @@ class Layout:
         return memoryview(data).cast(_LETTERS[self.itemsize])
 
     def gather(self, data: bytes) -> bytes:
-        """The elements alone, dense in the order of ``shape``."""
+        """Return the elements alone, dense in the order of ``shape``."""
         if not self.count:
             return b""
         view = self._view(data)
@@ -85,7 +88,7 @@ class Layout:
         return bytes(patched)
 
     def place(self, position: int) -> list[int]:
-        """The index of the ``position``-th element."""
+        """Return the index of the ``position``-th element."""
         index = []
         for size in reversed(self.shape):
             position, at = divmod(position, size)
@@ -94,7 +97,10 @@ class Layout:
 
 
 def changed(now: bytes, before: bytes, mask: bytes | None = None) -> tuple[int, int]:
-    """(how many bytes differ, the first of them; 0 when none does). ``mask``: only where it holds ones."""
+    """Count the bytes that differ, and find the first.
+
+    The first is 0 when none does. ``mask``: compare only where it holds ones.
+    """
     if now == before:
         return 0, 0
     difference = int.from_bytes(now, "little") ^ int.from_bytes(before, "little")

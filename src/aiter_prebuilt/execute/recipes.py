@@ -1,4 +1,7 @@
-"""Which recipe a decision means, by content: what a receipt is about (``contract/receipt.py``)."""
+"""Map a decision to its recipe's digest, which a receipt names.
+
+See ``contract/receipt.py``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,7 @@ _Key: TypeAlias = tuple[str, str, str, tuple[tuple[str, str], ...]]
 
 
 def digest_of(operator: str, target: str, kernel: str, variant: str, types: Mapping[str, str]) -> str:
-    """The digest of the recipe that a decision of the native side names.
+    """Return the digest of the recipe of a native decision.
 
     Raises:
         BundleDamagedError: a bundle cannot be read.
@@ -25,8 +28,9 @@ def digest_of(operator: str, target: str, kernel: str, variant: str, types: Mapp
 
 @cache
 def read(operator: str) -> Mapping[_Key, str]:
-    """The recipes of an operator in all installed bundles. A process that forks for each call asks before, so that no child
-    reads them again.
+    """Return the recipes of an operator in all installed bundles.
+
+    A process that forks for each call asks before, so that no child reads them again.
 
     Raises:
         BundleDamagedError: a bundle cannot be read.

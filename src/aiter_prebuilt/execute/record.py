@@ -1,4 +1,7 @@
-"""What a public function hands to the native side, and what was chosen there: the same code chooses and explains."""
+"""Record native calls of a public function, and their choices.
+
+The same code chooses and explains.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +25,10 @@ Deed = Callable[["Operator", list[Any], list[Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """What serves a call. ``launched``: SHA-256 of the code object of each step whose grid is not empty; ``recipes``: digest of
-    the chosen recipe, one for each native call.
+    """The kernels that serve a call.
+
+    ``launched``: SHA-256 of the code object of each step whose grid is not empty; ``recipes``: digest of the chosen recipe, one
+    for each native call.
     """
 
     kernel: str = ""
@@ -72,7 +77,7 @@ class Recorder:
 
     @property
     def chosen(self) -> Chosen:
-        """Of all native calls: the first one's words, and everything that was launched."""
+        """Combine all native calls: the first one's words, all launches."""
         if not self.seen:
             return Chosen()
         first = self.seen[0]

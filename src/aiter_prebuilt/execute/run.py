@@ -55,14 +55,17 @@ class Execution:
         return not self.problems and self.worst is not None
 
     def line(self) -> dict[str, Any]:
-        """What ``python -m aiter_prebuilt.execute`` prints (``schemas/execute.json``)."""
+        """Return the row that ``python -m aiter_prebuilt.execute`` prints.
+
+        Its schema is ``schemas/execute.json``.
+        """
         return {"version": EDITION, **asdict(self)}
 
 
 def failed(
     call: Call, where: tuple[str, str], problem: str, chosen: Chosen | None = None, seconds: float = 0.0
 ) -> Execution:
-    """A call that gave nothing to compare."""
+    """Build the result of a call that gave nothing to compare."""
     return ended(call, where, chosen or Chosen(), None, seconds, (problem,))
 
 
@@ -74,7 +77,10 @@ def ended(
     seconds: float,
     problems: tuple[str, ...],
 ) -> Execution:
-    """What a call gave; ``where``: device and target."""
+    """Build the result of an executed call.
+
+    ``where``: device and target.
+    """
     return Execution(
         call.operator, call.label, *where, chosen.kernel, chosen.variant, chosen.backend, chosen.launched,
         chosen.recipes, call.reference, own_state(), worst, seconds, problems,
@@ -82,7 +88,10 @@ def ended(
 
 
 def named(facts: DeviceFacts, path: str) -> str:
-    """What a proof calls a device: the embedded one by its own name, whatever card it stands for; ``path`` is the driver's."""
+    """Name a device as a proof does.
+
+    The embedded device has its own name, whatever card it stands for; ``path`` is the driver's.
+    """
     if embedded(path):
         return f"{facts.target} of {EMBEDDED}"
     return f"{facts.name}, driver {facts.driver_version}"
@@ -90,7 +99,7 @@ def named(facts: DeviceFacts, path: str) -> str:
 
 @cache
 def own_state() -> str:
-    """This program's own state (``contract/judging.py``)."""
+    """Return this program's own state (``contract/judging.py``)."""
     return judging(Path(__file__).resolve().parents[1])
 
 
@@ -135,7 +144,7 @@ def run(call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None
 
 
 def uploaded(value: Argument, memory: DeviceMemory) -> Any:
-    """An argument as the function takes it."""
+    """Return an argument as the function takes it."""
     if isinstance(value, Array):
         return DeviceArray(
             memory,
@@ -150,7 +159,10 @@ def uploaded(value: Argument, memory: DeviceMemory) -> Any:
 
 
 def judged(call: Call, arguments: dict[str, Any], result: Any) -> tuple[float, list[str]]:
-    """The worst of all wants, and everything that is wrong: values, gaps, elements that must stay, inputs."""
+    """Judge all results: the worst error, and all problems.
+
+    Values, gaps, elements that must stay, inputs.
+    """
     worst, problems = 0.0, []
     written = {want.name for want in call.wants if not want.returned}
     for name, value in call.arguments.items():
@@ -195,7 +207,10 @@ def _tensors(
 
 
 def _listed(result: Any) -> Sequence[Any]:
-    """The tensors that a function returned: none, one, or several; an absent one of several is None."""
+    """Return the tensors that a function returned.
+
+    None, one, or several; an absent one of several is None.
+    """
     if result is None or isinstance(result, DeviceArray):
         return [] if result is None else [result]
     return [each for each in result if each is not None] if isinstance(result, (tuple, list)) else [result]

@@ -1,4 +1,7 @@
-"""What stored bytes mean, for every element type, in plain Python: a million elements in some tens of milliseconds."""
+"""Decode stored bytes of every element type in plain Python.
+
+A million elements take some tens of milliseconds.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,10 @@ POISON: Final = dict.fromkeys(BY_NAME, 0xFF) | {
 
 
 def decode(name: str, data: bytes) -> Sequence[float]:
-    """The exact values of the stored elements, in order; an fp4x2 element is two values, the low half first."""
+    """Return the exact values of the stored elements, in order.
+
+    An fp4x2 element is two values, the low half first.
+    """
     if name in _LETTERS:
         values = array(_LETTERS[name])
         values.frombytes(data)
@@ -58,7 +64,10 @@ def decode(name: str, data: bytes) -> Sequence[float]:
 
 
 def step(name: str, value: float) -> float:
-    """The distance of neighbours among the values of a type where they are as large as ``value``, a finite one."""
+    """Return the distance of neighbouring values of a type.
+
+    They are as large as ``value``, a finite one.
+    """
     if name not in _FLOATS:
         return 1.0
     fraction, least = _FLOATS[name]
@@ -67,7 +76,10 @@ def step(name: str, value: float) -> float:
 
 @cache
 def span(name: str) -> tuple[float, float]:
-    """The smallest and the largest value of a type, to which a result beyond is cut; infinities where none is."""
+    """Return the smallest and the largest value of a type.
+
+    A result beyond is cut to them; infinities where none is.
+    """
     if name in _LETTERS and name not in _FLOATS:
         bits, signed = BY_NAME[name].bits, name.startswith("i")
         return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)

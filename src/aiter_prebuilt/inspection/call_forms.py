@@ -74,7 +74,10 @@ class CallForms:
     fp8: Mapping[str, str]
 
     def call(self, asked: Asked, target: str) -> Call:
-        """What the native choice is asked. Tensors have no data."""
+        """Build the call that the native choice is asked about.
+
+        Tensors have no data.
+        """
         fp8 = self.fp8[target.partition(":")[0]]
         arguments = {name: _argument(value, fp8) for name, value in asked.arguments.items()}
         return Call(asked.form.function, f"{asked.form.name} M={asked.tokens}", arguments, ())
@@ -82,7 +85,7 @@ class CallForms:
 
 @cache
 def load() -> CallForms:
-    """What travels with this package.
+    """Load the call forms that this package ships.
 
     Raises:
         NativeError: the file is not of this package's layout.

@@ -80,7 +80,9 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
 
 
 def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operator, int]:
-    """The operator's index records in the first bundle that has it, and the usual compute units of its target.
+    """Find the operator's records in the first bundle that has it.
+
+    The second value is the usual number of compute units of its target.
 
     Raises:
         NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
@@ -198,8 +200,10 @@ def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
 
 
 def _words(number: int) -> set[str]:
-    """What people call a type: its name in tables and reasons, torch's, that of the documents (fp16), and the signature's for the
-    target's own e4m3. A bundle's operators take only the flavour of its target.
+    """List the names of an element type.
+
+    They are its name in tables and reasons, torch's, that of the documents (fp16), and the signature's for the target's own e4m3.
+    A bundle's operators take only the flavour of its target.
     """
     kind = dtype.BY_NUMBER[number]
     documents = re.sub(r"^f(?=\d)", "fp", kind.name)

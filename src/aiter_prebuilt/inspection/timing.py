@@ -84,7 +84,10 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
 
 
 def tensor_bytes(described: tuple[Any, ...]) -> int:
-    """Of its elements, once each: what a call reads or writes at least."""
+    """Count the bytes of a tensor's elements, each once.
+
+    A call reads or writes at least that.
+    """
     _, kind, shape, _, _ = described
     return int(math.prod(shape)) * dtype.BY_NAME[kind].itemsize
 

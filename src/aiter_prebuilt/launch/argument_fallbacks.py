@@ -17,7 +17,9 @@ Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
 
 
 def restated(name: str, *arguments: Any) -> Restated | None:
-    """The call of operator ``name`` with tensors that its kernels walk; None if there is no other way to say it.
+    """Return the call of operator ``name`` with tensors that its kernels walk.
+
+    None if there is no other way to say it.
 
     Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
     copied, and what was written is copied back. So are tensors of products that are not dense. A scale a row may lack its last
@@ -130,7 +132,7 @@ def _as_one(shape: Sequence[int], strides: Sequence[int]) -> bool:
 
 
 def _span(tensor: Any) -> tuple[int, int]:
-    """The first byte, and the one behind the last."""
+    """Return the first byte's address, and the end's."""
     last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
     first = tensor.data_ptr()
     return first, first + (last + 1) * tensor.element_size()

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
 @cache
 def operator(name: str) -> Operator:
-    """The operator called ``name``; whether any bundle has it shows at the first call.
+    """Return the operator called ``name``.
+
+    Whether any bundle has it shows at the first call.
 
     Raises:
         NativeError: the native extension is missing or of another version.
@@ -38,7 +40,10 @@ def operator(name: str) -> Operator:
 
 
 def _checked(name: str, made: Operator) -> Operator:
-    """The operator that looks at values before each launch, if it has a contract about them."""
+    """Wrap an operator that has a contract about values.
+
+    It looks at them before each launch.
+    """
     with importing:
         from aiter_prebuilt.launch import value_checks
         from aiter_prebuilt.launch.value_contracts import CONTRACTS
@@ -58,7 +63,10 @@ def operator_as_if(name: str, compute_units: int) -> Operator:
 
 
 def _names(name: str) -> tuple[str, ...]:
-    """The tensors of a native call in order, for an error that comes before any bundle is looked at."""
+    """List the tensors of a native call in order.
+
+    It serves errors that come before any bundle is looked at.
+    """
     with importing:
         from aiter_prebuilt.tracing.signatures import load
 
@@ -66,7 +74,7 @@ def _names(name: str) -> tuple[str, ...]:
 
 
 def _restated(name: str, *arguments: Any) -> Restated | None:
-    """A call that was refused, said with other tensors."""
+    """Try a refused call with other tensors."""
     with importing:
         from aiter_prebuilt.launch.argument_fallbacks import restated
 
@@ -76,8 +84,10 @@ def _restated(name: str, *arguments: Any) -> Restated | None:
 def _served(
     name: str, vendor: str, ordinal: int, compute_units: int = 0
 ) -> tuple[tuple[Bundle, ...], int, tuple[user_tables.NativeTable, ...]]:
-    """What serves operator ``name`` on a device: bundles, compute units (the device's own, unless others are given), the user's
-    tables. Called by the native side, once per operator and device.
+    """Find the bundles, compute units and tables for an operator.
+
+    The compute units are the device's own, unless others are given; the tables are the user's. The native side calls it, once per
+    operator and device.
 
     Raises:
         NoOperatorError: its kernels are for other targets, or in a bundle that is not installed.
@@ -123,7 +133,7 @@ def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoO
 
 
 def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
-    """The bundles that serve a device, and its compute units."""
+    """Return the bundles that serve a device, and its compute units."""
     facts = device.facts(vendor, ordinal)
     return bundles_of(facts.arch, str(facts)), facts.compute_units
 
@@ -131,7 +141,9 @@ def _resolve(vendor: str, ordinal: int) -> tuple[tuple[Bundle, ...], int]:
 def tuned_tables(
     name: str, target: str, units: int, bundles: tuple[Bundle, ...]
 ) -> tuple[user_tables.NativeTable, ...]:
-    """The user's tables for ``name`` on a device with ``units`` compute units that ``bundles`` serve.
+    """Find the user's tables for an operator on a device.
+
+    The device has ``units`` compute units, and ``bundles`` serve it.
 
     Raises:
         TunedTableError: a table of ``AITER_PREBUILT_TUNED`` is not what it should be.
@@ -145,11 +157,17 @@ def tuned_tables(
 
 @lru_cache(maxsize=16)
 def bundles_of(target: str, what: str) -> tuple[Bundle, ...]:
-    """The opened bundles of ``target``; ``what`` is how a message calls the device that needs them."""
+    """Return the opened bundles of ``target``.
+
+    ``what`` is how a message calls the device that needs them.
+    """
     return _opened(locate.for_target(target, locate.installed(), what))
 
 
 @lru_cache(maxsize=16)
 def _opened(serving: tuple[InstalledBundle, ...]) -> tuple[Bundle, ...]:
-    """Opened once for all devices of a target: eight cards of one kind share one mapping and one checked index."""
+    """Open bundles once for all devices of a target.
+
+    Eight cards of one kind share one mapping and one checked index.
+    """
     return tuple(opening.open_bundle(bundle) for bundle in serving)

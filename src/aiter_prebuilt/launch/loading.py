@@ -32,21 +32,26 @@ def preload(
     named.
 
     Args:
-        names, ops: functions of this package, or operators; all when neither they nor ``shapes`` name one. Of a function around
-            operators (``fused_moe``) those of its operators that the device's bundles have.
+        ops: operators to load, by name.
         shapes: calls, for each of the operators, or by operator. A call is a dict of symbols, types, absent tensors and
             alignments as ``aiter-prebuilt explain`` takes them (``{"M": 17, "T": "f16", "bias": None, "out.align": 2}``; tensors
             are dense and aligned to 256 bytes unless it says otherwise), or a tuple of the arguments of a call in the order of
             the signature (arguments, returned tensors, attributes), on the device.
-        vendor: "amd" or "nvidia"; the one that has a device when None. ordinal: the device.
+        vendor: "amd" or "nvidia"; the one that has a device when None.
+        ordinal: the device.
+        *names: functions of this package to load, by name. Of a function around operators (``fused_moe``) those of its operators
+            that the device's bundles have. All operators are loaded when neither names, nor ops, nor ``shapes`` name one.
 
     Returns:
         How many operators were loaded, or with ``shapes`` how many calls.
 
     Raises:
-        DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
-        ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator, or a name is of nothing that
-            launches.
+        DriverError: the device, its bundle or a code object cannot be used.
+        NoBundleError: the device, its bundle or a code object cannot be used.
+        LoadError: the device, its bundle or a code object cannot be used.
+        ArgumentError: a described call does not fit its operator, or a name is of nothing that launches.
+        NoKernelError: a described call does not fit its operator, or a name is of nothing that launches.
+        NoOperatorError: a described call does not fit its operator, or a name is of nothing that launches.
     """
     listed = _names(names, ops)
     chosen = _vendor(vendor)
@@ -91,7 +96,9 @@ def _vendor(vendor: object) -> str:
 
 
 def wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
-    """The operators behind the names, each once; without names all.
+    """Return the operators behind the names, each once.
+
+    Without names all.
 
     Raises:
         ArgumentKindError: a name that is no text, or of what launches nothing because it is no function.
@@ -110,7 +117,10 @@ def wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
 
 
 def _function(name: Any) -> Any:
-    """What stands behind a name; None: perhaps an operator, by its own name."""
+    """Look up a function by name.
+
+    None: perhaps an operator, by its own name.
+    """
     if not isinstance(name, str):
         raise ArgumentKindError(
             f"preload {name!r}",
@@ -128,15 +138,19 @@ def _function(name: Any) -> Any:
 
 
 def first_vendor() -> str:
-    """The vendor whose driver reports a device; AMD when none does, so that the error is about its driver."""
+    """Return the vendor whose driver reports a device.
+
+    AMD when none does, so that the error is about its driver.
+    """
     return next((name for name in device.VENDORS if device.probe(name).devices), device.VENDORS[0])
 
 
 def operators(vendor: str, ordinal: int) -> tuple[str, ...]:
-    """The operators of the bundles that serve a device, sorted.
+    """Return the operators of the bundles that serve a device, sorted.
 
     Raises:
-        DriverError, NoBundleError: the device or its bundle cannot be used.
+        DriverError: the device or its bundle cannot be used.
+        NoBundleError: the device or its bundle cannot be used.
     """
     facts = device.facts(vendor, ordinal)
     bundles = dispatch.bundles_of(facts.arch, str(facts))
@@ -165,7 +179,10 @@ def _by_operator(
 
 
 def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[Any], list[Any] | None]:
-    """A call as the native side takes it: tensors and attributes."""
+    """Return a call as the native side takes it.
+
+    Tensors and attributes.
+    """
     if isinstance(call, (tuple, list)):
         return list(call), None
     if not isinstance(call, Mapping):
@@ -187,7 +204,10 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
 
 
 def word(value: object) -> str:
-    """A value of a described call as the command line would write it: ``true``, ``none``, ``17``, ``bf16``."""
+    """Write a value of a described call.
+
+    As the command line has it: ``true``, ``none``, ``17``, ``bf16``.
+    """
     if value is None or isinstance(value, bool):
         return {None: "none", True: "true", False: "false"}[value]
     return str(value)

@@ -1,4 +1,7 @@
-"""Which operators a public function launches, read from its code: for loading them before it is called."""
+"""Find the operators that a public function launches, from its code.
+
+They are loaded before it is called.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,10 @@ _AROUND: Final = (classmethod, staticmethod)
 
 
 def public(name: str) -> Any:
-    """What a user gets under ``name``, imported as at its first use; None when nothing is called so."""
+    """Import a public name as at its first use.
+
+    None when the package has no such name.
+    """
     package = sys.modules[_PACKAGE]
     return getattr(package, name) if name in package.__all__ else None
 
@@ -43,8 +49,10 @@ def is_called(value: Any) -> bool:
 
 
 def operators_of(value: Any) -> tuple[str, ...]:
-    """The operators that the code of ``value`` names, with that of all functions and tables of this package that it names: all
-    that a call may launch, whatever its arguments are. Sorted.
+    """List the operators that the code of ``value`` names.
+
+    With those of all functions and tables of this package that it names: all that a call may launch, whatever its arguments are.
+    Sorted.
     """
     operators = native.module().Operator, Checked
     found: set[str] = set()
@@ -63,7 +71,10 @@ def operators_of(value: Any) -> tuple[str, ...]:
 
 
 def _named(value: Any) -> Iterable[Any]:
-    """What stands behind one value: what a function names, what a table holds, the methods of an object."""
+    """List the objects behind one value.
+
+    They are the names of a function, the entries of a table, or the methods of an object.
+    """
     if isinstance(value, partial):
         return (value.func, *value.args)
     if isinstance(value, dict):
@@ -82,8 +93,9 @@ def _named(value: Any) -> Iterable[Any]:
 
 
 def _of_function(function: FunctionType) -> Iterator[Any]:
-    """What its code names: globals, what it imports or takes of a module of ours, methods of its arguments' classes, and
-    operators that it looks up by name.
+    """List the objects that a function's code names.
+
+    They are globals, imports, names in our modules, methods of its arguments' classes, and operators that it looks up by name.
     """
     function = unwrap(function)
     code, known = function.__code__, function.__globals__
@@ -105,7 +117,7 @@ def _home(value: ModuleType | type) -> str:
 
 
 def _module(name: str) -> ModuleType | None:
-    """The module that an import inside a function names."""
+    """Return the module that an import inside a function names."""
     if not name.startswith(f"{_FUNCTIONS}."):
         return None
     with importing:
@@ -113,7 +125,7 @@ def _module(name: str) -> ModuleType | None:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """The code and what is defined inside of it."""
+    """Yield the code and what is defined inside of it."""
     yield code
     for constant in code.co_consts:
         if isinstance(constant, CodeType):

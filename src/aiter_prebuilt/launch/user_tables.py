@@ -41,7 +41,7 @@ class UserTable:
 
 
 def setting() -> str:
-    """What ``AITER_PREBUILT_TUNED`` says; "" when it is not set."""
+    """Read ``AITER_PREBUILT_TUNED``; "" when it is not set."""
     return os.environ.get(VARIABLE, "")
 
 
@@ -56,7 +56,9 @@ def read(paths: str) -> tuple[UserTable, ...]:
 
 
 def native_tables(operator: str, target: str, cus: int, known: Iterable[str]) -> tuple[NativeTable, ...]:
-    """The tables of ``operator`` for such a device, the one that wins first, as the native side takes them.
+    """List the tables of ``operator`` for a device.
+
+    The one that wins first, as the native side takes them.
 
     ``known``: the operators that the device's bundles have.
 

@@ -56,7 +56,7 @@ class Checked:
         self._operator(*args, **options)
 
     def viewing(self, views: Any, /) -> Checked:
-        """The same operator with other views of its tensors, checked too."""
+        """Return the operator with views of its tensors, checked too."""
         return Checked(self._name, self._operator.viewing(views))
 
     def __getattr__(self, name: str) -> Any:
@@ -136,7 +136,7 @@ class _Call:
         return shape[-1] if shape else 1
 
     def values(self, tensor: str) -> list[int] | None:
-        """The integers of a tensor, read once a call."""
+        """Return the integers of a tensor, read once a call."""
         if tensor not in self._values:
             given = self._given.get(tensor)
             self._values[tensor] = None if given is None else _read(given)
@@ -151,7 +151,10 @@ def _signature(name: str) -> Signature:
 
 
 def _shape(tensor: Any) -> tuple[int, ...] | None:
-    """The shape of a tensor of torch, of another framework, or of none (the third of five)."""
+    """Return the shape of a tensor.
+
+    It is torch's, another framework's, or of none (the third of five).
+    """
     found = getattr(tensor, "shape", None)
     if found is None and isinstance(tensor, tuple) and len(tensor) == 5:
         found = tensor[2]
@@ -159,7 +162,10 @@ def _shape(tensor: Any) -> tuple[int, ...] | None:
 
 
 def _viewed(shape: tuple[int, ...] | None, place: int, views: Any) -> tuple[int, ...] | None:
-    """The shape as an operator with views sees it (``_native.Operator.viewing``)."""
+    """Return the shape as an operator with views sees it.
+
+    See ``_native.Operator.viewing``.
+    """
     for view in views or ():
         if shape is None or view[1] != place:
             continue
@@ -171,7 +177,10 @@ def _viewed(shape: tuple[int, ...] | None, place: int, views: Any) -> tuple[int,
 
 
 def _read(tensor: Any) -> list[int] | None:
-    """The integers of a tensor; None for one that cannot be read here: the native call says what is wrong with it."""
+    """Return the integers of a tensor.
+
+    None for one that cannot be read here: the native call says what is wrong with it.
+    """
     torch: Any = sys.modules.get("torch")
     if torch is not None and isinstance(tensor, torch.Tensor):
         if tensor.dtype.is_floating_point or tensor.is_meta:
@@ -194,7 +203,10 @@ def _capturing() -> bool:
 
 
 def _caller(name: str) -> str:
-    """The function that the user called: the outermost one of ours with a public name, else the operator."""
+    """Return the function that the user called.
+
+    The outermost one of ours with a public name, else the operator.
+    """
     public = sys.modules["aiter_prebuilt"].__all__
     frame = inspect.currentframe()
     while frame is not None:

@@ -1,4 +1,6 @@
-"""What the values of masks, lists, lengths, page tables and slots must be, by operator and tensor.
+"""Rules for values of masks, lists, lengths, pages and slots.
+
+They are listed by operator and tensor.
 
 The device reads these tensors, so an ordinary call cannot look at them. ``value_checks.py`` does with ``AITER_PREBUILT_CHECK=1``.
 """
@@ -30,7 +32,10 @@ class Call(Protocol):
         """
 
     def values(self, tensor: str) -> list[int] | None:
-        """The integers of a tensor in row-major order, or None where it was left out."""
+        """Read a tensor's integers in row-major order.
+
+        None where it was left out.
+        """
 
     @property
     def columns(self) -> int:
@@ -54,7 +59,7 @@ class Mask:
     ones: Bound | None = None
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         for place, value in enumerate(values):
             if value not in (0, 1):
                 return f"element {place} is {value}"
@@ -63,7 +68,7 @@ class Mask:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         return "0 or 1" + ("" if self.ones is None else f", with {self.ones(call.sizes)} ones")
 
 
@@ -79,7 +84,7 @@ class Within:
     plus: str = ""
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         high = None if self.high is None else self.high(call.sizes)
         others = call.values(self.plus) if self.plus else None
         for place, value in enumerate(values):
@@ -91,7 +96,7 @@ class Within:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         low = "" if self.low is None else f"at least {self.low}"
         high = "" if self.high is None else f"at most {self.high(call.sizes)}"
         return " and ".join(part for part in (low, high) if part)
@@ -99,7 +104,9 @@ class Within:
 
 @dataclass(frozen=True, slots=True)
 class Starts:
-    """Where sequences start, and where the last ends: never falling, from 0 to at most ``last``.
+    """Start offsets of sequences, and the end of the last.
+
+    They never fall, and go from 0 to at most ``last``.
 
     ``unless``: a tensor whose presence says that there is no such limit. ``part``: of a longer list, it may start behind 0.
     """
@@ -114,7 +121,7 @@ class Starts:
         return self.last(call.sizes)
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         if values and (values[0] < 0 or (values[0] > 0 and not self.part)):
             return f"element 0 is {values[0]}"
         for place, (one, other) in enumerate(pairwise(values), 1):
@@ -126,7 +133,7 @@ class Starts:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         last = self._last(call)
         first = "from 0 or more" if self.part else "from 0"
         return f"never falling, {first}" + ("" if last is None else f" to at most {last}")
@@ -145,7 +152,7 @@ class Pages:
     starts: bool = False
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         size, pages, columns = self.size(call.sizes), self.pages(call.sizes), call.columns
         lengths = call.values(self.lengths) or []
         if self.starts:
@@ -160,19 +167,22 @@ class Pages:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         return f"pages from 0 to {self.pages(call.sizes) - 1}, enough for {self.lengths}"
 
 
 @dataclass(frozen=True, slots=True)
 class LastPages:
-    """How many keys the last page of each sequence has: from 1 to ``size``, where ``starts`` gives it a page."""
+    """The number of keys in the last page of each sequence.
+
+    From 1 to ``size``, where ``starts`` gives it a page.
+    """
 
     starts: str
     size: Bound
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         starts, size = call.values(self.starts) or [], self.size(call.sizes)
         for place, (value, (first, last)) in enumerate(zip(values, pairwise(starts), strict=False)):
             if not (1 if last > first else 0) <= value <= size:
@@ -180,7 +190,7 @@ class LastPages:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         return f"from 1 to {self.size(call.sizes)} where {self.starts} gives pages"
 
 
@@ -192,7 +202,7 @@ class Listed:
     count: Bound
 
     def problem(self, values: list[int], call: Call) -> str | None:
-        """As :class:`Rule` says."""
+        """Find the first element that breaks the rule."""
         starts, count = call.values(self.starts), self.count(call.sizes)
         first, last = (starts[0], starts[-1]) if starts else (0, len(values))
         for place in range(max(first, 0), min(last, len(values))):
@@ -201,7 +211,7 @@ class Listed:
         return None
 
     def wanted(self, call: Call) -> str:
-        """As :class:`Rule` says."""
+        """Describe the values that the rule allows."""
         return f"from 0 to {self.count(call.sizes) - 1}"
 
 
@@ -236,7 +246,7 @@ _BATCH: Final[dict[str, Rule]] = {
 
 
 def _latent(queries: str, indices: str, page: Bound) -> dict[str, Rule]:
-    """The rules of latent attention over a list of pages."""
+    """Return the rules of latent attention over a list of pages."""
     return {
         "qo_indptr": Starts(lambda sizes: getattr(sizes, queries), part=True),
         "kv_indptr": Starts(lambda sizes: sizes.N, part=True),

@@ -31,12 +31,18 @@ def layers(key_caches: Any, value_caches: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _list(caches: Any) -> bool:
-    """Whether it is a list of tensors; a tensor without a framework is a tuple with a type."""
+    """Tell whether ``caches`` is a list of tensors.
+
+    A tensor without a framework is a tuple with a type.
+    """
     return isinstance(caches, list | tuple) and not hasattr(caches, "dtype")
 
 
 def _bytes(cache: Any, one: bool = False) -> Any:
-    """A view of all layers, or of ``one``; what has no framework is as it is."""
+    """View the bytes of all layers, or of ``one``.
+
+    A tensor without a framework stays.
+    """
     torch: Any = sys.modules.get("torch")
     if torch is None or not isinstance(cache, torch.Tensor):
         return cache

@@ -29,11 +29,13 @@ class Layout(NamedTuple):
 def placing(
     function: str, one: Layout, two: Layout, in_place: bool
 ) -> tuple[tuple[Any, ...], tuple[Layout, ...]]:
-    """The shape of a result, and the layout of each tensor that the native call takes: the operands, and the result, unless the
-    first operand is written.
+    """Compute a result's shape and the native call's layouts.
+
+    They are those of the operands, and of the result, unless the first operand is written.
 
     Raises:
-        ArgumentShapeError: they do not broadcast, or to more than is written. UnsupportedError: more than three dims remain.
+        ArgumentShapeError: they do not broadcast, or to more than is written.
+        UnsupportedError: more than three dims remain.
     """
     shape = shape_of(function, one.sizes, two.sizes)
     if not in_place:
@@ -60,11 +62,13 @@ def views(
     place: Callable[..., Any] = placing,
     kind: str | None = None,
 ) -> tuple[Any, list[Any]]:
-    """The result, a new tensor (of ``kind``, or of the type of ``input``) unless it is ``input``; and the tensors that the native
-    call takes, in three dims each.
+    """Allocate the result, and view the native call's tensors.
+
+    The result is new (of ``kind``, or of the type of ``input``) unless it is ``input``. Views have three dims each.
 
     Raises:
-        ArgumentShapeError, UnsupportedError: as :func:`placing`.
+        ArgumentShapeError: as :func:`placing`.
+        UnsupportedError: as :func:`placing`.
     """
     shape, layouts = place(function, layout_of(input), layout_of(other), in_place)
     if kind is None:
@@ -82,7 +86,7 @@ def mixed(input: Any, other: Any) -> bool:
 
 
 def shape_of(function: str, first: Sequence[Any], second: Sequence[Any]) -> tuple[Any, ...]:
-    """The shape that two shapes broadcast to.
+    """Return the shape that two shapes broadcast to.
 
     Raises:
         ArgumentShapeError: they do not.
@@ -104,14 +108,14 @@ def padded(sizes: Sequence[Any], rank: int) -> tuple[Any, ...]:
 
 
 def layout_of(tensor: Any) -> Layout:
-    """Of a tensor of torch, or of one without a framework."""
+    """Return the layout of a tensor, torch's or without a framework."""
     if isinstance(tensor, tuple):
         return Layout(tensor[2], tensor[3])
     return Layout(tuple(tensor.shape), tuple(tensor.stride()))
 
 
 def dense(shape: Sequence[Any]) -> Layout:
-    """Of a tensor in C order."""
+    """Return the layout of a tensor in C order."""
     strides: list[Any] = []
     step: Any = 1
     for size in reversed(shape):

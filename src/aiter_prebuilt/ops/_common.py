@@ -1,4 +1,4 @@
-"""What the operator functions share: refusing options and allocating outputs, without importing torch."""
+"""Refuse options and allocate outputs, without importing torch."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ WITHOUT_ASSEMBLY: Final = "None where out is bf16, or with a bias or bpreshuffle
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
-    """The error for an option of AITER's signature that no kernel here covers. A tensor's values are not read for it."""
+    """Build the error for an unsupported option.
+
+    A tensor's values are not read for it.
+    """
     said = "..." if hasattr(value, "shape") else repr(value)
     return UnsupportedError(
         f"{function}({option}={said})",
@@ -42,7 +45,10 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
 
 
 def refuse_shuffled(function: str, tensor: str) -> UnsupportedError:
-    """The error for a weight that ``shuffle_weight`` has marked, where every kernel reads it as its shape says."""
+    """Build the error for a shuffled weight.
+
+    ``shuffle_weight`` has marked it, and every kernel reads it as its shape says.
+    """
     return UnsupportedError(
         f"{function}({tensor} with is_shuffled=True)",
         "no prebuilt kernel covers it",
@@ -65,7 +71,9 @@ def splits(function: str, value: int | None) -> int:
 
 
 def halvings(function: str, value: int | None) -> int:
-    """The binary logarithm of parts of K as the native call has it: -1 where it chooses.
+    """Return the native call's logarithm of parts of K.
+
+    -1 where it chooses.
 
     Raises:
         UnsupportedError: less than one part, or more than AITER splits into; or no number.
@@ -89,7 +97,10 @@ def scale_of(function: str, value: Any, option: str = "softmax_scale") -> None:
 
 
 def number(value: Any) -> Any:
-    """A member of an enumeration (Python's, or that of an extension, as AITER's are) by its number; anything else as it is."""
+    """Convert a member of an enumeration to its number.
+
+    Python's, or that of an extension, as AITER's are; anything else stays.
+    """
     if type(value) is int:  # at once: this stands before a launch
         return value
     found = getattr(value, "value", value)
@@ -100,15 +111,20 @@ def number(value: Any) -> Any:
 
 
 def window_of(queries: int, keys: int, is_causal: bool, left: int, right: int) -> tuple[int, int]:
-    """How many of ``keys`` a query sees to its left and right; -1: all. AITER reads a right window of all keys so, too, but where
-    there are more queries the first of them does not see the last key then.
+    """Count the keys that a query sees to its left and right.
+
+    -1: all. AITER reads a right window of all keys so, too, but where there are more queries the first of them does not see the
+    last key then.
     """
     everything = right >= max(keys, queries - 1)
     return -1 if left >= keys else left, 0 if is_causal else -1 if everything else right
 
 
 def integers(value: Any) -> tuple[int, ...] | None:
-    """A tuple, a list or whatever else AITER takes for a row of integers; None for what it cannot read."""
+    """Convert a row of integers to a tuple.
+
+    It is a tuple, a list or whatever else AITER takes; None if it cannot be read.
+    """
     try:
         return tuple(map(int, value))
     except (TypeError, ValueError, OverflowError):
@@ -116,7 +132,9 @@ def integers(value: Any) -> tuple[int, ...] | None:
 
 
 def no_output(function: str, error: Exception) -> ArgumentKindError:
-    """The error for arguments from which the output's shape cannot be taken: not tensors, or of too few dims.
+    """Build the error for arguments that determine no output shape.
+
+    They are not tensors, or have too few dims.
 
     Raises:
         torch.OutOfMemoryError: ``error`` is that; servers catch it by its class.
@@ -148,7 +166,10 @@ def outputs(make: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
-    """The same where torch.compile traces what calls it: that sees ``make`` itself, an eager call pays a frame of Python."""
+    """Wrap ``make`` for callers that torch.compile traces.
+
+    As :func:`outputs`: the trace sees ``make`` itself, an eager call pays a frame of Python.
+    """
     remembered = outputs(make)
 
     def made(*args: Any) -> Any:
@@ -161,8 +182,10 @@ def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
 def new_results(
     name: str, make: Callable[..., Any], kinds: str, told: tuple[int, ...], items: tuple[int, ...], count: int
 ) -> Callable[..., Any]:
-    """A function of what ``items`` names of its arguments, the operator last, all by position: makes the ``count`` results,
-    launches, and returns them. An eager call that was seen before runs no Python.
+    """Make a function that allocates results and launches.
+
+    It takes the arguments that ``items`` names, the operator last, all by position, and returns the ``count`` results. An eager
+    call that was seen before runs no Python.
 
     ``kinds`` has a letter for each argument, as ``_native.Plans`` says; ``make`` gets those at the places ``told``, and reads no
     more of them than their letters say; the operator gets those at the places ``items``, -1 - i being the i-th result.
@@ -198,8 +221,9 @@ def new_results(
 
 
 def _prototypes(made: Any) -> tuple[Any, ...] | None:
-    """What makes the like of ``made``, as ``_native.Outputs`` and a plan take it, each a tensor of torch without memory; numbers
-    and None stay. None for others.
+    """Describe results so that a plan can allocate them again.
+
+    Each is a tensor of torch without memory, as ``_native.Outputs`` and a plan take it; numbers and None stay. None for others.
     """
     torch: Any = sys.modules.get("torch")
     items = made if isinstance(made, tuple) else (made,)
@@ -211,8 +235,9 @@ def _prototypes(made: Any) -> tuple[Any, ...] | None:
 
 
 def _prototype(torch: Any, tensor: Any) -> tuple[Any, ...]:
-    """The like of ``tensor``, by torch's way for all; and by the one that its compiler's programs go, in half the time, which
-    makes it on the current device.
+    """Make a prototype of ``tensor`` by torch's general way.
+
+    Torch's compiled programs use the other way, in half the time, which makes it on the current device.
     """
     kept = torch.empty_like(tensor)
     storage = kept.untyped_storage()
@@ -235,7 +260,10 @@ def _prototype(torch: Any, tensor: Any) -> tuple[Any, ...]:
 
 
 def like(tensor: torch.Tensor) -> torch.Tensor:
-    """A new contiguous tensor of the same shape, type and device: with torch, half the time of ``new_empty(shape)``."""
+    """Allocate a contiguous tensor of the same shape, type and device.
+
+    With torch, half the time of ``new_empty(shape)``.
+    """
     torch: Any = sys.modules.get("torch")
     try:
         made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)
@@ -245,7 +273,10 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
-    """The element type ``name`` ("f32") as ``tensor`` calls its own: ``torch.float32``, or the name where that is one."""
+    """Return the element type ``name`` ("f32") as ``tensor`` calls its own.
+
+    ``torch.float32``, or the name where that is one.
+    """
     kind: Any = tensor.dtype
     made: Any = name if isinstance(kind, str) else getattr(sys.modules["torch"], BY_NAME[name].torch)
     return made  # type: ignore[no-any-return]
@@ -267,15 +298,19 @@ def is_result(kind: Any, tensor: Any, names: str) -> bool:
 
 
 def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any) -> torch.Tensor:
-    """Return the result of ``product``, which is fp32, in the element type ``kind``: rounded once, or as it is.
+    """Return an fp32 product in the element type ``kind``.
+
+    It is rounded once, or stays fp32.
 
     Args:
         product: takes ``given`` and memory for its result, ``y``.
         kind: fp32 or a 16-bit type.
-        memory: where a caller wants the result, or None.
+        memory: the caller's memory for the result, or None.
+        **given: the arguments of ``product``.
 
     Raises:
-        ArgumentDTypeError, ArgumentShapeError: ``memory`` is of another type or shape.
+        ArgumentDTypeError: ``memory`` is of another type or shape.
+        ArgumentShapeError: ``memory`` is of another type or shape.
     """
     if is_type(kind, "f32"):
         return cast("torch.Tensor", product(**given, y=memory))
@@ -310,7 +345,10 @@ def same_shape(a: Any, b: Any) -> bool:
 
 
 def codes(tensor: Any, kind: str) -> Any:
-    """A tensor of ``kind`` as the bytes that it has; anything else as it is: the native call says what is wrong with it."""
+    """View a tensor of ``kind`` as its bytes.
+
+    Anything else stays: the native call says what is wrong with it.
+    """
     found = getattr(tensor, "dtype", None)
     if found == kind:  # it has no framework
         address, _, shape, strides, device = tensor

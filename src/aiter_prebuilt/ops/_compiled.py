@@ -1,4 +1,4 @@
-"""What ``torch.compile`` compiles when it is given a public function itself."""
+"""Let ``torch.compile`` compile a public function that it is given."""
 
 from __future__ import annotations
 

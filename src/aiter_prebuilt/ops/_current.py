@@ -1,4 +1,4 @@
-"""What the GPU is that torch makes tensors on, or that a tensor lies on."""
+"""Ask about torch's current GPU, or the GPU of a tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def units_here() -> int:
-    """The compute units of the GPU that torch makes tensors on.
+    """Return the compute units of the GPU that torch makes tensors on.
 
     Raises:
         DriverError: torch has none.
@@ -30,12 +30,15 @@ def units_here() -> int:
 
 
 def fp8_name(ordinal: int | None) -> str:
-    """The e4m3 that a GPU computes with; without a GPU, where nothing is launched, the standard one."""
+    """Return the e4m3 that a GPU computes with.
+
+    Without a GPU, where nothing is launched, the standard one.
+    """
     return _fp8("" if ordinal is None else device.facts("amd", ordinal).target)
 
 
 def fp8_of(tensor: torch.Tensor) -> torch.dtype:
-    """The type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
+    """Return the type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
     target: str | None = getattr(tensor, "target", None)  # one that is only described says it itself
     if target is not None:
         return element_type(tensor, _fp8(target))

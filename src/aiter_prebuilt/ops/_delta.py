@@ -1,4 +1,4 @@
-"""What functions and traces of causal convolutions and of the gated delta rule make of their arguments."""
+"""Prepare arguments of causal convolutions and of the gated delta rule."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ def with_silu(activation: str | bool | None, function: str = "causal_conv1d_fn")
 
 
 def longest(lengths: Any, tokens: int) -> int:
-    """The largest of the lengths, of none 0; all tokens where there are no lengths.
+    """Return the largest of the lengths.
+
+    0 if there are none; all tokens where there is no list of lengths.
 
     Raises:
         UnsupportedError: they are no integers.
@@ -33,7 +35,10 @@ def longest(lengths: Any, tokens: int) -> int:
 
 
 def as_it_lies(x: Any) -> Any:
-    """A new matrix of the shape of x, whose channels lie side by side if those of x do and there is a framework."""
+    """Allocate a matrix like x.
+
+    Its channels lie side by side if those of x do and there is a framework.
+    """
     channels, tokens = x.shape
     if isinstance(x.dtype, str) or x.stride()[0] != 1:
         return like(x)
@@ -47,7 +52,10 @@ def gates(a: Any) -> tuple[Any, Any]:
 
 
 def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, Any]:
-    """New tensors: a row for each row of v, and the states behind each sequence's last token, or None."""
+    """Allocate the results.
+
+    A row for each row of v, and the states behind each sequence's last token, or None.
+    """
     out = like(v)
     if not with_states:
         return out, None
@@ -57,7 +65,10 @@ def results(q: Any, v: Any, cu_seqlens: Any, with_states: bool) -> tuple[Any, An
 
 
 def rows_of_slots(indices: Any) -> Any:
-    """A slot for each sequence as a row of one; rows of several as they are."""
+    """View slots as rows of one.
+
+    A slot for each sequence; rows of several stay.
+    """
     return indices.unsqueeze(-1) if len(indices.shape) == 1 and hasattr(indices, "unsqueeze") else indices
 
 

@@ -1,4 +1,7 @@
-"""What functions and traces of the gated delta rule make fp32 before a kernel that has no other type."""
+"""Convert arguments of the gated delta rule to fp32.
+
+Some kernels take no other type.
+"""
 
 from __future__ import annotations
 

@@ -110,17 +110,22 @@ def own_type(asked: Asked, kind: torch.dtype | None, said: str) -> None:
 
 
 def shuffled(weight: Any) -> bool:
-    """Whether a weight says that it lies as ``shuffle_weight`` has it."""
+    """Tell whether a weight is marked as shuffled by ``shuffle_weight``."""
     return bool(getattr(weight, "is_shuffled", False))
 
 
 def limit(asked: Asked) -> float:
-    """What gate and up are held below before the activation; 0: nothing."""
+    """Return the bound of gate and up before the activation.
+
+    0: no bound.
+    """
     return asked.swiglu_limit or (_LIMIT if asked.activation == _SWIGLU else 0.0)
 
 
 def gated(asked: Asked) -> int:
-    """The number of the activation of kernels of ours, whose rows of gate stand before those of up.
+    """Return the number of the activation for our kernels.
+
+    Rows of gate stand before those of up.
 
     AITER reads them so but for MXFP4, whatever ``gate_mode`` says, and SGLang says "interleave" of every kind.
 
@@ -135,12 +140,12 @@ def gated(asked: Asked) -> int:
 
 
 def places(*names: str) -> tuple[tuple[int], ...]:
-    """Where a plan finds arguments."""
+    """Return the places of arguments in a plan."""
     return tuple((Asked._fields.index(name),) for name in names)
 
 
 def _refused(asked: Asked) -> None:
-    """What tokens and weights of one type cannot be asked with.
+    """Refuse options that tokens and weights of one type exclude.
 
     Raises:
         UnsupportedError: an option that no kernel covers.
@@ -181,7 +186,7 @@ def unquantised(asked: Asked) -> torch.Tensor:
 
 
 def plan_unquantised(asked: Asked) -> Plan | None:
-    """How :func:`unquantised` does it."""
+    """Plan :func:`unquantised`."""
     active = gated(asked)
     _refused(asked)
     given = (

@@ -54,7 +54,10 @@ def quantised(asked: Asked) -> torch.Tensor:
 
 
 def plan_quantised(asked: Asked) -> Plan | None:
-    """How :func:`quantised` does it with kernels of ours, of tokens in 16 bits that get scales of their own."""
+    """Plan :func:`quantised` with kernels of ours.
+
+    The tokens have 16 bits and get scales of their own.
+    """
     x, blocks = asked.hidden_states, asked.quant_type in _BLOCKS
     active = _active(asked)
     if asked.a1_scale is not None or x.dtype == asked.w1.dtype or _assembly(asked, active):
@@ -80,7 +83,7 @@ def plan_quantised(asked: Asked) -> Plan | None:
 
 
 def _active(asked: Asked) -> int:
-    """The number of the activation.
+    """Return the number of the activation.
 
     Raises:
         UnsupportedError: an option that no kernel covers.
@@ -99,12 +102,15 @@ def _active(asked: Asked) -> int:
 
 
 def _one_scale(asked: Asked) -> bool:
-    """Whether all tokens get one scale. Where some are not there the others must not depend on them: each row gets its own."""
+    """Tell whether all tokens get one scale.
+
+    Where some are not valid the others must not depend on them: each row gets its own.
+    """
     return asked.quant_type == _TENSOR and asked.num_local_tokens is None
 
 
 def _one_scale_again(asked: Asked) -> bool:
-    """Whether what the activation gives gets one scale, from all that counts of it."""
+    """Tell whether the activation's result gets one scale."""
     return asked.quant_type == _TENSOR and asked.a2_scale is None
 
 
@@ -166,7 +172,10 @@ def _ours(
 
 
 def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
-    """The tokens in 8 bits, and their scales; ``transposed``: a block's scales of all tokens one behind the other."""
+    """Quantise the tokens to 8 bits, with scales.
+
+    ``transposed``: a block's scales of all tokens one behind the other.
+    """
     x, scale, kind = asked.hidden_states, asked.a1_scale, asked.w1.dtype
     tokens, width = x.shape
     blocks = asked.quant_type in _BLOCKS
@@ -209,7 +218,10 @@ _made_codes = traced_outputs(_new_codes)
 
 
 def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
-    """The scales of each block one behind the other, of all tokens, or of those that are there, as the assembly has them then."""
+    """Transpose the scales of blocks for the assembly.
+
+    Those of each block lie one behind the other, of all tokens, or of the valid ones.
+    """
     if rows is None:
         return scale.t().contiguous()
     made = scale.new_empty(scale.shape)
@@ -218,7 +230,9 @@ def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
 
 
 def _assembly(asked: Asked, active: int) -> bool:
-    """Whether AITER takes its assembly without measured rows, and its objects fit: of SiLU, for more than some tokens.
+    """Tell whether AITER's assembly serves the call without measured rows.
+
+    Its objects must fit: SiLU, for more than some tokens.
 
     Of GELU these have the tanh form, where fewer tokens would get the erf form. On gfx950 AITER keeps away from those for blocks.
     """
@@ -237,7 +251,10 @@ def _assembly(asked: Asked, active: int) -> bool:
 
 
 def _plain(asked: Asked) -> bool:
-    """Whether the assembly has all that is asked for: bf16, no limit, no bias, no static scale, tensors that it can count."""
+    """Tell whether the assembly supports all options of the call.
+
+    It has bf16, no limit, no bias, no static scale, and sizes that it can count.
+    """
     experts, width, columns = asked.w2.shape
     bf16 = (asked.dtype or asked.hidden_states.dtype) == element_type(asked.w1, "bf16")
     more = asked.bias1, asked.bias2, asked.a2_scale
@@ -246,7 +263,7 @@ def _plain(asked: Asked) -> bool:
 
 
 def _rows_fit(asked: Asked) -> bool:
-    """Whether an object takes such rows, with a scale for each of them and of the tokens."""
+    """Tell whether an object fits rows with scales of their own."""
     _, width, columns = asked.w2.shape
     rows = asked.w1.shape[0] * asked.w1.shape[1]
     if prod(_shape(asked.w1_scale)) != rows or prod(_shape(asked.a1_scale)) == 1:
@@ -263,7 +280,10 @@ def _shape(scale: torch.Tensor | None) -> tuple[int, ...]:
 
 
 def _fnuz(weight: torch.Tensor) -> bool:
-    """Whether the GPU is of gfx942; fp8 says it itself, so that a trace does not ask a driver."""
+    """Tell whether the GPU is of gfx942.
+
+    fp8 says it itself, so that a trace does not ask a driver.
+    """
     known = element_type(weight, "i8") != weight.dtype
     return (weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz")
 

@@ -50,7 +50,7 @@ def mxfp4(asked: Asked) -> torch.Tensor:
 
 
 def plan_mxfp4(asked: Asked) -> Plan | None:
-    """How :func:`mxfp4` does it."""
+    """Plan :func:`mxfp4`."""
     bits, placed, interleaved, pads = _chosen(asked)
     called, width = (_a16w4, ()) if bits == _WHOLE else (_mxfp4, (bits,))
     given = (
@@ -89,7 +89,10 @@ def _chosen(asked: Asked) -> tuple[int, bool, bool, tuple[int, int]]:
 
 
 def _other_scales(asked: Asked) -> UnsupportedError:
-    """The error for scales of rows, which are made here, or for none of weights."""
+    """Build the error for scales of rows, or missing weight scales.
+
+    Scales of rows are made here.
+    """
     for option in ("a1_scale", "a2_scale"):
         if getattr(asked, option) is not None:
             return refuse(NAME, option, getattr(asked, option), "None")
@@ -103,7 +106,10 @@ def _run(
     w2_shuffled: bool, interleaved: bool, bias1: Any, bias2: Any, swiglu_limit: float, hidden_pads: int,
     intermediate_pads: int,
 ) -> torch.Tensor:  # fmt: skip
-    """The native call of so many bits of each number of a row, which sees weights and scales as the bytes that they have."""
+    """Call the native operator with weights and scales as bytes.
+
+    ``bits``: of each number of a row.
+    """
     try:
         out: torch.Tensor = _made(hidden_states)
     except NOT_A_TENSOR as error:
@@ -125,7 +131,10 @@ def _traced_run(
     bits: int, hidden_states: Any, w1: Any, w2: Any, topk_weight: Any, topk_ids: Any, w1_scale: Any, w2_scale: Any,
     expert_mask: Any, num_local_tokens: Any, activation: int, *options: Any,
 ) -> torch.Tensor:  # fmt: skip
-    """What torch.compile sees of it: the operators that it knows, and bytes by torch."""
+    """Run :func:`mxfp4` under torch.compile.
+
+    It uses operators that torch.compile knows, and torch's views as bytes.
+    """
     tensors = (
         hidden_states, codes(w1, "fp4x2"), codes(w2, "fp4x2"), topk_weight, topk_ids, codes(w1_scale, "e8m0"),
         codes(w2_scale, "e8m0"), expert_mask, num_local_tokens, activation,
@@ -139,7 +148,9 @@ setattr(_run, "_torchdynamo_inline", _traced_run)  # noqa: B010  # as ``_traced.
 
 
 def _bits(asked: Asked, interleaved: bool) -> int:
-    """Of each number of a row, as AITER has it for so many tokens and this GPU.
+    """Choose the bits of each number of a row.
+
+    AITER's choice for so many tokens and this GPU.
 
     Where AITER would have fp4 and the matrix units take none, rows of SwiGLU stay as they are; those of others are refused by
     the native call.
@@ -158,7 +169,7 @@ def _bits(asked: Asked, interleaved: bool) -> int:
 
 
 def _said(asked: Asked) -> int:
-    """As ``quant_dtype_a`` says it.
+    """Return the bits that ``quant_dtype_a`` asks for.
 
     Raises:
         UnsupportedError: another type.

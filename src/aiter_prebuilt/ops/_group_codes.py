@@ -23,7 +23,10 @@ def quantise_groups(
     codes: torch.Tensor, x: Any, scales: torch.Tensor, size: int, transposed: bool, num_rows: torch.Tensor | None,
     factor: int,
 ) -> None:  # fmt: skip
-    """Fills ``codes`` and ``scales`` from ``x``, whose rows are whole groups of ``size``: 32, 64 or 128."""
+    """Fill ``codes`` and ``scales`` from ``x``.
+
+    Its rows are whole groups of ``size``: 32, 64 or 128.
+    """
     # Groups of strided rows have no one stride: those are copied. Without a framework x is a tuple.
     if isinstance(x, tuple) or x.is_contiguous():
         _IN_GROUPS[size](codes, x, scales, None, num_rows, transposed, factor)

@@ -1,4 +1,7 @@
-"""How attention over a latent cache is split, and what its native call is given: AITER's rules, without a tensor's values."""
+"""Split attention over a latent cache by AITER's rules.
+
+It prepares the native call without reading a tensor's values.
+"""
 
 from __future__ import annotations
 
@@ -80,14 +83,14 @@ def rows_of_part(heads: int, queries: int) -> int:
 
 
 def compute_units(tensor: Any) -> int:
-    """Of the device that holds ``tensor``."""
+    """Count the compute units of the device that holds ``tensor``."""
     place = tensor.device
     vendor, ordinal = place if isinstance(place, tuple) else ("amd", place.index or 0)
     return device.facts(vendor, ordinal).compute_units
 
 
 def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """A contiguous tensor in another shape, the same memory.
+    """View a contiguous tensor in another shape.
 
     Raises:
         ArgumentStrideError: it is not contiguous.
@@ -121,8 +124,10 @@ def _dense(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 class Made(NamedTuple):
-    """What a decode is given beside the caller's tensors: ``splits`` parts of a context; ``fold`` tokens that one of the caller's
-    is; ``logits`` None where the only part is the result; ``parts`` is what the function returns for them.
+    """Arguments of a decode that the function makes itself.
+
+    ``splits`` parts of a context; ``fold`` tokens that one of the caller's is; ``logits`` None where the only part is the result;
+    ``parts``: the value that the function returns for them.
     """
 
     q: Any
@@ -172,8 +177,10 @@ def rows_of(partial_lse: Any, partial_output: Any) -> Any:
 
 
 def reduced_to(most: Any, splits: Any, out: Any, lse: Any) -> tuple[Any, Any, Any, Any]:
-    """Of ``mla_reduce_v1``: result, logarithms, tokens of a tile, parts of one. Older trees of AITER have no number of parts,
-    those before them no tokens of a tile either.
+    """Sort the last arguments of ``mla_reduce_v1``.
+
+    The result has result, logarithms, tokens of a tile and parts of one. Older trees of AITER have no number of parts, those
+    before them no tokens of a tile either.
     """
     if _is_tensor(most):
         return most, splits if _is_tensor(splits) else lse, 1, 0
@@ -187,7 +194,10 @@ def _is_tensor(value: Any) -> bool:
 
 
 def address(tensor: Any) -> Any:
-    """Where a tensor's first element lies; None for what is no tensor: the native call says so."""
+    """Return the address of a tensor's first element.
+
+    None for a value that is no tensor: the native call refuses it.
+    """
     if isinstance(tensor, tuple):
         return tensor[0] if tensor else None
     found = getattr(tensor, "data_ptr", None)
@@ -195,13 +205,16 @@ def address(tensor: Any) -> Any:
 
 
 def addresses(tensor: Any) -> Any:
-    """A tensor of torch's unsigned 64-bit integers as signed ones, the same memory; anything else as it is."""
+    """View torch's unsigned 64-bit integers as signed ones.
+
+    The same memory; anything else stays.
+    """
     torch: Any = sys.modules.get("torch")
     found, unsigned = getattr(tensor, "dtype", None), getattr(torch, "uint64", None)
     return tensor.view(torch.int64) if found is not None and found is unsigned else tensor
 
 
 def in_order(units: Any, works: Any) -> tuple[Any, Any]:
-    """The list of one dim, then that of two, whichever comes first."""
+    """Return the list of one dim, then that of two."""
     swapped = len(getattr(units, "shape", ())) == 2 and len(getattr(works, "shape", ())) == 1
     return (works, units) if swapped else (units, works)

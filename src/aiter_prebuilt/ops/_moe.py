@@ -1,4 +1,7 @@
-"""What the first stage of a mixture of experts makes of its arguments, in an eager call and in a trace."""
+"""Prepare arguments of the first stage of a mixture of experts.
+
+An eager call and a trace use the same functions.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ _FP8: Final = ("e4m3fn", "e4m3fnuz")
 
 
 def quantised(function: str, quant_type: Any) -> int:
-    """The number of ``quant_type``.
+    """Return the number of ``quant_type``.
 
     Raises:
         UnsupportedError: no kernel covers it.
@@ -25,7 +28,10 @@ def quantised(function: str, quant_type: Any) -> int:
 
 
 def result(out: Any, input: Any) -> Any:
-    """A result of the input's own fp8 as bytes, which the scales behind its codes are, too; any other as it is."""
+    """View a result of the input's own fp8 as bytes.
+
+    The scales behind its codes are bytes, too; any other stays.
+    """
     if getattr(out, "dtype", None) != getattr(input, "dtype", None):
         return out
     for kind in _FP8:

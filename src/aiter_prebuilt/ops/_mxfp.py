@@ -21,7 +21,9 @@ def wants_fp8(tensor: Any, kind: Any) -> bool:
 
 
 def of_rows(tensor: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
-    """The numbers as a matrix with the axis last, and what gives a result of as many rows the dims of ``tensor``: a view.
+    """View the numbers as a matrix with the axis last.
+
+    The function views a result of as many rows with the dims of ``tensor``.
 
     Raises:
         ValueError: there is no such axis.
@@ -41,7 +43,7 @@ def of_rows(tensor: Any, axis: int) -> tuple[Any, Callable[[Any], Any]]:
 
 
 def _dense(tensor: Any) -> Any:
-    """A framework's tensor, copied if its elements do not follow each other."""
+    """Copy a framework's tensor if its elements are not dense."""
     return tensor.contiguous() if hasattr(tensor, "contiguous") else tensor
 
 

@@ -154,7 +154,10 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
 
 
 def _unlike(value: Any, kinds: str) -> str:
-    """What ``value`` must be, in words, or "" if it is one of ``kinds`` (an annotation) or that cannot be told."""
+    """Describe the expected kind of a value that is wrong.
+
+    "" if ``value`` is one of ``kinds`` (an annotation) or that cannot be told.
+    """
     words = []
     for kind in _alternatives(kinds):
         known = _KINDS.get(kind)
@@ -168,7 +171,7 @@ def _unlike(value: Any, kinds: str) -> str:
 
 
 def _alternatives(kinds: str) -> list[str]:
-    """The parts of an annotation between bars that stand in no brackets."""
+    """Split an annotation at bars outside of brackets."""
     parts, depth, start = [], 0, 0
     for place, letter in enumerate(kinds):
         depth += (letter == "[") - (letter == "]")
@@ -244,7 +247,10 @@ _KINDS: Final[dict[str, tuple[Callable[[Any], bool], str]]] = {
 
 
 def _said(value: Any) -> str:
-    """A value as a message shows it; of an array or a tensor, which may lie on a device, only the type."""
+    """Return a value as a message shows it.
+
+    Of an array or a tensor, which may lie on a device, only the type.
+    """
     kind = type(value)
     if hasattr(value, "shape"):
         return f"a {kind.__module__}.{kind.__qualname__}"

@@ -24,7 +24,9 @@ def _shape(cache: Any) -> tuple[int, ...]:
 
 
 def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys: bool) -> Any:
-    """A cache in a shape that the operator takes, the same memory; ``layout``: keys of a page, width of a tile, or 0 for rows.
+    """View a cache in a shape that the operator takes.
+
+    The same memory; ``layout``: keys of a page, width of a tile, or 0 for rows.
 
     Raises:
         ArgumentStrideError: only a copy would have that shape.
@@ -44,7 +46,7 @@ def cache_of(cache: Any, head: tuple[int, int], layout: tuple[int, int], *, keys
 
 
 def sections_of(function: str, sections: Any) -> tuple[Any, Any, Any]:
-    """The numbers of pairs of each position.
+    """Return the numbers of pairs of each position.
 
     Raises:
         UnsupportedError: there are not three.
@@ -74,7 +76,10 @@ def split(cache: Any, shape: tuple[int, ...]) -> Any:
 
 
 def codes_in(out: Any, cache: Any) -> Any:
-    """The first half of the bytes of a tensor of 16 bits as the codes of an 8-bit cache; anything else as it is."""
+    """View the first half of a 16-bit tensor's bytes as codes.
+
+    They are of an 8-bit cache; anything else stays.
+    """
     if isinstance(out, tuple):
         address, kind, shape, strides, device = out
         return (

@@ -20,6 +20,6 @@ def of_pairs(out: Any) -> bool:
 
 
 def scale_sizes(rows: int, width: int, padded: bool) -> tuple[int, int]:
-    """The rows and columns of scales of ``rows`` rows of ``width`` columns."""
+    """Return the rows and columns of the scales of a matrix."""
     columns = -(-width // _GROUP)
     return (-(-rows // _ROWS) * _ROWS, -(-columns // _COLUMNS) * _COLUMNS) if padded else (rows, columns)

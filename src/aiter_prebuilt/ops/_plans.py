@@ -24,7 +24,9 @@ Plan = tuple[tuple[Any, ...], tuple[Launch, ...], Any]
 def remembered(
     function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str
 ) -> Callable[..., Any]:
-    """``function``, which is called by position, where torch.compile sees no call of it.
+    """Cache the plans of ``function``.
+
+    It is called by position, where torch.compile sees no call of it.
 
     ``plan`` gets its arguments and says what it would do, or None; ``kinds`` has a letter for each argument, as ``_native.Plans``
     says. A call that ``plan`` refuses is refused by ``function``, in its words.
@@ -41,7 +43,7 @@ def remembered(
 
 
 def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str) -> Callable[..., Any]:
-    """The same where torch.compile traces what calls it."""
+    """Cache the plans of ``function`` where torch.compile traces callers."""
     quick = remembered(function, plan, kinds)
 
     def made(*given: Any) -> Any:
@@ -53,7 +55,10 @@ def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kind
 
 
 def plan_of(made: tuple[Any, ...], launches: tuple[Launch, ...], answer: Any) -> Plan | None:
-    """The plan that makes the like of the tensors ``made``; None: it cannot be said, or somebody watches the operators."""
+    """Return the plan that makes the like of the tensors ``made``.
+
+    None: it cannot be said, or somebody watches the operators.
+    """
     kept = _prototypes(made)
     operator = native.module().Operator
     if kept is None or not all(isinstance(called, operator) for called, _ in launches):

@@ -1,4 +1,4 @@
-"""What functions and traces of matrix products make of their arguments."""
+"""Prepare arguments of matrix products, eager and traced."""
 
 from __future__ import annotations
 
@@ -31,6 +31,9 @@ def product(rows: Any, weight: Any, dtype: Any, made: Any, swapped: bool = False
 
 
 def weighted(bias: Any, beta: float | None) -> tuple[Any, float]:
-    """(The bias, its factor) where they count, as the native calls of ``gemm_a4w4`` have them."""
+    """Return the bias and its factor where they count.
+
+    As the native calls of ``gemm_a4w4`` have them.
+    """
     factor = 0.0 if beta is None or bias is None else float(beta)
     return (bias if factor else None), factor

@@ -8,12 +8,18 @@ from aiter_prebuilt.ops._common import element_type, integers, refuse, window_of
 
 
 def as_f32(tensor: Any) -> Any:
-    """A tensor of another element type made fp32, as AITER makes sinks; None and anything else as it is."""
+    """Convert a tensor to fp32, as AITER does with sinks.
+
+    None and anything else stay.
+    """
     return as_type(tensor, "f32")
 
 
 def as_type(tensor: Any, name: str) -> Any:
-    """A tensor of another element type made one of ``name`` ("i32"); None and anything else as it is."""
+    """Convert a tensor to the element type ``name`` ("i32").
+
+    None and anything else stay.
+    """
     kind = getattr(tensor, "dtype", None)
     if kind is None or isinstance(kind, str):
         return tensor

@@ -51,6 +51,6 @@ def default(tensor: Any) -> Any:
 
 
 def tokens(probs: Any, rows: Any) -> Any:
-    """A new tensor for a token of each row of ``probs``, or of each of ``rows``."""
+    """Allocate a token for each row of ``probs`` or of ``rows``."""
     count = (probs if rows is None else rows).shape[0]
     return probs.new_empty((count,), dtype=element_type(probs, "i32"))

@@ -24,12 +24,15 @@ _KINDS: Final = {name: kind.name for kind in DTYPES for name in (kind.name, kind
 
 
 def kind_of(tensor: Any) -> str:
-    """The element type's name of a tensor, torch's or without a framework."""
+    """Return the name of a tensor's element type.
+
+    The tensor is torch's, or without a framework.
+    """
     return kind_named(tensor.dtype)
 
 
 def kind_named(dtype: Any) -> str:
-    """The same of a dtype of torch's or a name."""
+    """Return the name of an element type, torch's or a name."""
     return _KINDS.get(str(dtype).removeprefix("torch."), "")
 
 
@@ -78,7 +81,8 @@ class RankBlocks:
         """Map the others' blocks; all ranks call it.
 
         Raises:
-            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
+            DriverError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
+            UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
         """
         try:
             self._addresses = meet(ranks, self._memory)
@@ -87,20 +91,24 @@ class RankBlocks:
             raise
 
     def handle(self) -> bytes:
-        """What the other ranks map this block with."""
+        """Return the handle by which other ranks map this block."""
         return exported(self._memory)
 
     def open(self, handles: list[bytes]) -> None:
         """Map the blocks of all ranks, this one's own among them.
 
         Raises:
-            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.opened`.
+            DriverError: see :func:`aiter_prebuilt.ops._ranks.opened`.
+            UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.opened`.
         """
         self._addresses = [opened(self._memory, handle) for handle in handles]
         self._made.clear()
 
     def _blocks(self, kind: str) -> list[Any]:
-        """Data and signals of ranks 0 and 1, and of ranks 2 to 7 (None where there is none), data being of an element type."""
+        """List the data and signals of all ranks.
+
+        Of ranks 0 and 1, and of ranks 2 to 7 (None where there is none), data being of an element type.
+        """
         if kind not in self._made:
             shape = (2, GROUPS, self.region // BY_NAME[kind].itemsize)
             data: list[Any] = [
@@ -114,17 +122,23 @@ class RankBlocks:
         return self._made[kind]
 
     def all_reduce(self, out: Any, inp: Any, kind: str) -> None:
-        """The sum of all ranks' ``inp``: bf16, fp16 or fp32, contiguous."""
+        """Sum all ranks' ``inp``: bf16, fp16 or fp32, contiguous."""
         operator("peer_all_reduce")(out, inp, *self._blocks(kind), self.rank)
 
     def all_reduce_codes(self, out: Any, inp: Any, bits: int) -> None:
-        """The same of bf16 or fp16, as integers of 8, 6, 4 or 3 bits on its way."""
+        """Sum all ranks' ``inp``, sent as integers of few bits.
+
+        bf16 or fp16; 8, 6, 4 or 3 bits.
+        """
         operator("peer_all_reduce_codes")(out, inp, *self._blocks("i32"), self.rank, bits)
 
     def all_reduce_rmsnorm(
         self, tensors: tuple[Any, ...], kind: str, epsilon: float, gemma_norm: bool
     ) -> None:
-        """Of (out, residual_out, input, residual_in, weight)."""
+        """Reduce over all ranks, add the residual and normalise.
+
+        ``tensors``: out, residual_out, input, residual_in, weight.
+        """
         operator("peer_all_reduce_rmsnorm")(*tensors, *self._blocks(kind), epsilon, self.rank, gemma_norm)
 
     def all_gather(self, out: Any, inp: Any) -> None:

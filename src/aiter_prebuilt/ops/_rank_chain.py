@@ -1,4 +1,7 @@
-"""What follows the sum of all ranks: add the residual, norm, quantise, in as few launches as there are kernels for."""
+"""Add the residual, normalise and quantise after an all-reduce.
+
+It takes as few launches as there are kernels for.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _WIDEST = 16384
 
 
 class Layer(NamedTuple):
-    """What follows the sum."""
+    """The operands of the norm after an all-reduce."""
 
     residual: Any
     weight: Any
@@ -27,7 +30,10 @@ class Layer(NamedTuple):
 
 
 class Form(NamedTuple):
-    """How the norm is quantised: columns of a scale (0: all), and whether the norm is given, too, and scales are transposed."""
+    """The form of a quantised norm.
+
+    ``group``: columns of a scale (0: all); ``emit``: the norm itself is returned, too; ``transposed``: scales are transposed.
+    """
 
     group: int
     emit: bool
@@ -40,7 +46,7 @@ def in_groups(inp: Any, group_size: int) -> bool:
 
 
 def made(inp: Any) -> Any:
-    """A new contiguous tensor of the same shape and type."""
+    """Allocate a contiguous tensor of the same shape and type."""
     return inp.new_empty(inp.shape)
 
 

@@ -1,4 +1,7 @@
-"""What a collective is given, looked at before any rank waits: a call that fails behind it leaves ranks that disagree."""
+"""Check a collective's arguments before any rank waits.
+
+A call that fails later leaves ranks that disagree.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,10 @@ class Expected(NamedTuple):
 
 
 class Given(NamedTuple):
-    """What a caller of ``fused_ar_rms`` may leave out, and how many columns it says that ``out`` has (0: it does not)."""
+    """Optional arguments of ``fused_ar_rms``.
+
+    ``columns`` of ``out`` are 0 where the caller does not say them.
+    """
 
     out: Any = None
     res_out: Any = None
@@ -107,7 +113,9 @@ def matrix(inp: Any) -> Any:
 
 
 def rows(function: str, tensors: tuple[Any, ...], weight: Any, columns: int, epsilon: Any) -> None:
-    """Of (inp, residual_inp, residual_out, out), which have as many elements, in rows of so many columns.
+    """Check the rows of a normalised all-reduce.
+
+    ``tensors``: inp, residual_inp, residual_out, out, which have as many elements, in rows of ``columns``.
 
     Raises:
         ArgumentError: see :func:`check`.
@@ -212,6 +220,6 @@ def _contiguous(tensor: Any) -> bool:
 
 
 def _bytes(tensor: Any) -> tuple[int, int]:
-    """Where a contiguous tensor begins and ends."""
+    """Return the first and the end address of a contiguous tensor."""
     begin: int = tensor[0] if isinstance(tensor, tuple) else tensor.data_ptr()
     return begin, begin + prod(tensor.shape) * BY_NAME[kind_of(tensor)].itemsize

@@ -53,22 +53,30 @@ class RankNorms:
         """``res_out = sum of all ranks' inp + res_inp``; ``out = rms_norm(res_out) * w``.
 
         Args:
-            inp, res_inp: [..., N] bf16 or fp16, packed first where they are not contiguous. w: [N]. eps: added to the mean
-                square.
-            out, res_out, scale_out: written, or None. registered: of no effect. gemma_norm: multiply by ``w + 1``.
+            inp: [..., N] bf16 or fp16, packed first where it is not contiguous.
+            res_inp: [..., N] of the same type, this rank's residual, packed first where it is not contiguous.
+            res_out: written, or None: the sum with the residual, made when None.
+            out: written, or None: the norm, made when None.
+            scale_out: written, or None: the scales of codes, made when None.
+            w: [N].
+            eps: added to the mean square.
+            registered: of no effect.
             use_1stage: one launch for a long message, too, whose sum is rounded to its type before the residual otherwise.
-            post_per_token_quant: ``out`` is the target's fp8 with a scale for each row; ``emit_bf16``: and the norm itself.
+            post_per_token_quant: ``out`` is the target's fp8 with a scale for each row.
             out_hidden_dim: columns of ``out``, 0: its own, and of a new one as many as ``inp`` has. Where ``inp`` or ``out`` has
-                more than ``w``, the norm is of the first, with zeros behind it, and residuals have as many columns as ``w``; not
-                quantised.
+                more than ``w``, the norm is of the first, with zeros behind it, and residuals have as many columns as ``w``;
+                not quantised.
+            gemma_norm: multiply by ``w + 1``.
+            emit_bf16: also return the norm itself, beside the codes.
 
         Returns:
             (out, res_out), or (out, res_out, scale[, norm]).
 
         Raises:
             UnsupportedError: padded rows with codes or ``gemma_norm``, or that are narrower; ``emit_bf16`` or ``scale_out``
-                without codes. ArgumentError: tensors that do not fit, or what is written shares memory with another one: before
-                any rank waits. NoKernelError: as the operators'.
+                without codes.
+            ArgumentError: tensors that do not fit, or what is written shares memory with another one: before any rank waits.
+            NoKernelError: as the operators'.
 
         Source: AITER ``CustomAllreduce.fused_ar_rms``.
         """
@@ -118,6 +126,14 @@ class RankNorms:
         """:meth:`fused_ar_rms` whose ``out`` is the target's fp8, with a scale for each ``group_size`` columns (32, 64 or 128).
 
         Args:
+            inp: [..., N] bf16 or fp16, as of :meth:`fused_ar_rms`.
+            res_inp: [..., N] of the same type, this rank's residual.
+            w: [N], the weight of the norm.
+            eps: added to the mean square.
+            group_size: columns that share a scale: 32, 64 or 128.
+            registered: accepted and ignored.
+            use_1stage: use one launch for a long message, too.
+            emit_bf16: also return the norm itself, beside the codes.
             transpose_scale: the scales' memory has groups before rows; the shape does not say it, as of AITER's quantisations.
 
         Returns:

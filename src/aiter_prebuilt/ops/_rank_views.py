@@ -26,13 +26,16 @@ def dense(tensor: Any) -> bool:
 
 
 def aligned(tensor: Any) -> bool:
-    """Does it begin at a multiple of 16 bytes?"""
+    """Tell whether it begins at a multiple of 16 bytes."""
     address: int = tensor[0] if isinstance(tensor, tuple) else tensor.data_ptr()
     return address % 16 == 0
 
 
 def packed(tensor: Any) -> Any:
-    """The tensor, or its elements in the order of its dims where memory has another one."""
+    """Return the tensor with its elements in the order of dims.
+
+    It is copied where memory has another order.
+    """
     if isinstance(tensor, tuple) or tensor.is_contiguous():
         return tensor
     return tensor.contiguous()
@@ -49,7 +52,7 @@ def _fills(shape: Any, strides: Any, *, in_order: bool) -> bool:
 
 
 def like(tensor: Any) -> Any:
-    """A new tensor whose elements lie in memory in the same order."""
+    """Allocate a tensor with the same order in memory."""
     if isinstance(tensor, tuple):
         return tensor.new_empty(tensor.shape)  # type: ignore[attr-defined]  # an array without a framework is a tuple, too
     import torch
@@ -65,7 +68,7 @@ def flat(tensor: Any) -> Any:
 
 
 def as_rows(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """A contiguous tensor in another shape."""
+    """View a contiguous tensor in another shape."""
     if isinstance(tensor, tuple):
         return (tensor[0], tensor[1], shape, None, tensor[4])
     return tensor.view(shape)
@@ -80,7 +83,7 @@ def first_columns(tensor: Any, shape: tuple[int, int]) -> Any:
 
 
 def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
-    """A contiguous tensor as words of four bytes in another shape."""
+    """View a contiguous tensor as words of four bytes."""
     if isinstance(tensor, tuple):
         return (tensor[0], "i32", shape, None, tensor[4])
     import torch
@@ -89,7 +92,7 @@ def as_words(tensor: Any, shape: tuple[int, ...]) -> Any:
 
 
 def parts(tensor: Any, elements: int) -> Iterator[Any]:
-    """A flat tensor in parts of so many elements, the last of what is left."""
+    """Yield parts of a flat tensor, the last one shorter."""
     if not isinstance(tensor, tuple):
         yield from tensor.split(elements)
         return

@@ -23,18 +23,24 @@ _BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @runtime_checkable
 class Ranks(Protocol):
-    """What a communicator asks of a group; :func:`ranks_of` makes it of torch's."""
+    """A group of ranks as a communicator uses it.
+
+    :func:`ranks_of` makes it of torch's group.
+    """
 
     @property
     def rank(self) -> int:
-        """Which of them this is."""
+        """This rank's number."""
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """The number of ranks."""
 
     def exchange(self, mine: bytes) -> list[bytes]:
-        """What each rank said in this round, by rank. It ends when all have spoken."""
+        """Send bytes to all ranks and return theirs, by rank.
+
+        It returns when all have sent.
+        """
 
 
 class _TorchRanks:
@@ -76,7 +82,7 @@ def ranks_of(group: Ranks | ProcessGroup) -> Ranks:
 
 @dataclass(frozen=True, slots=True)
 class _Said:
-    """What a rank says of its block."""
+    """A rank's announcement of its block."""
 
     process: int
     device: int
@@ -95,8 +101,8 @@ def on_one_host(ranks: Ranks, bounds: tuple[int, int]) -> bool:
     """Do all ranks run on this host, in whatever containers? All of them get the same answer.
 
     Raises:
-        UnsupportedError: ranks of another version, or with other bounds (bytes of the largest message, and of what is too
-            small): one would wait for a call that another leaves to its library.
+        UnsupportedError: ranks of another version, or with other bounds (bytes of the largest message, and of what is too small):
+            one would wait for a call that another leaves to its library.
     """
     mine = [_BOOT.read_text(), VERSION, *bounds]
     said = [json.loads(each) for each in ranks.exchange(json.dumps(mine).encode())]
@@ -134,7 +140,7 @@ def meet(ranks: Ranks, memory: SharedMemory) -> list[int]:
 
 
 def exported(memory: SharedMemory) -> bytes:
-    """A block's handle, by which ranks of this process find it, too.
+    """Return a block's handle and register it for this process.
 
     Raises:
         DriverError: it cannot be exported.
@@ -145,7 +151,9 @@ def exported(memory: SharedMemory) -> bytes:
 
 
 def opened(memory: SharedMemory, handle: bytes) -> int:
-    """The address of another rank's block, or of ``memory`` itself, for the device of ``memory``.
+    """Return the address of another rank's block, or of ``memory``.
+
+    It is for the device of ``memory``.
 
     Raises:
         UnsupportedError: devices that cannot reach each other.

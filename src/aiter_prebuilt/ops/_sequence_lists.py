@@ -48,8 +48,10 @@ def with_two_gaps(starts_q: Any, starts_k: Any, padded_q: Any, padded_k: Any) ->
     queries: neither has a gradient.
 
     Args:
-        starts_q, starts_k: [n + 1] int32, of which the differences are lengths of sequences.
-        padded_q, padded_k: [n + 1] int32 or None, where the sequences start; None: as ``starts_q`` and ``starts_k`` say.
+        starts_q: [n + 1] int32; the differences are the numbers of queries.
+        starts_k: [n + 1] int32; the differences are the numbers of keys.
+        padded_q: [n + 1] int32, the first row of each sequence of queries; None: as ``starts_q``.
+        padded_k: [n + 1] int32, the first row of each sequence of keys; None: as ``starts_k``.
 
     Returns:
         Where the queries and the keys of 3 * n sequences start, [3 * n + 1] int32.
@@ -107,8 +109,10 @@ def apart(
 
     Args:
         function: whose arguments they are.
-        starts_q, starts_k: [n + 1] int32, of which the differences count where there is padding.
-        padded_q, padded_k: [n + 1] int32 or None, where the sequences start.
+        starts_q: [n + 1] int32; where there is padding, the differences are the numbers of queries.
+        starts_k: [n + 1] int32; where there is padding, the differences are the numbers of keys.
+        padded_q: [n + 1] int32, the first row of each sequence of queries, or None.
+        padded_k: [n + 1] int32, the first row of each sequence of keys, or None.
         table: pages of keys, or None.
 
     Returns:

@@ -31,7 +31,9 @@ def silu_and_mul_quant(
     limit: float = 0.0,
     shuffle_scale: bool = False,
 ) -> None:
-    """``v = silu(input[..., :d]) * input[..., d:]``, computed in fp32, as codes with a scale for each ``group_size`` columns.
+    """Apply gated SiLU and quantise groups to fp8.
+
+    ``v = silu(input[..., :d]) * input[..., d:]``, computed in fp32, as codes with a scale for each ``group_size`` columns.
 
     Args:
         out: [..., d] the target's own fp8, or [..., d / 2] pairs of fp4 (torch's, or bytes), written; rows may be strided.
@@ -43,7 +45,9 @@ def silu_and_mul_quant(
         shuffle_scale: scales of fp8 lie group by group, those of fp4 as AITER's ``e8m0_shuffle`` has them.
 
     Raises:
-        UnsupportedError: another group size, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another group size, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``silu_and_mul_quant``.
     """
@@ -63,7 +67,10 @@ def silu_and_mul_quant_fp4(
     limit: float = 0.0,
     shuffle_scale: bool = False,
 ) -> None:
-    """What :func:`silu_and_mul_quant` is for pairs of fp4: ``v`` as MXFP4, its codes rounded to nearest even.
+    """Apply gated SiLU and quantise groups to fp4.
+
+    ``v = silu(input[..., :d]) * input[..., d:]``. The ``scale`` of each ``group_size`` columns is the smallest power of two with
+    ``6 * scale >= amax(|v|)``; ``out = v / scale``, rounded to nearest even.
 
     Args:
         out: [..., d / 2] pairs of fp4 (torch's, or bytes), written: the lower half is the first; rows may be strided.
@@ -71,11 +78,14 @@ def silu_and_mul_quant_fp4(
         scale: e8m0 (torch's, or bytes), contiguous, written: the smallest power of two of which 6 times are the largest size of
             the group, 1e-10 at least, or more. [rows, d / group_size] or any shape of so many; shuffled: room for rows up to a
             multiple of 32 and columns of 8, and what belongs to no group stays as it is.
-        group_size: 32, 64 or 128. limit: as there.
+        group_size: 32, 64 or 128.
+        limit: as there.
         shuffle_scale: scales lie as AITER's ``e8m0_shuffle`` has them.
 
     Raises:
-        UnsupportedError: another group size, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another group size, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``silu_and_mul_quant`` to ``torch.float4_e2m1fn_x2``.
     """
@@ -92,7 +102,10 @@ def act_mul_and_mxfp4_quant(
     shuffle: bool = False,
     scale_shuffle_padding: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """MXFP4 of ``v = act(x[:, :d]) * x[:, d:]``, computed in fp32: a power of two for each 32 columns, and codes ``v / scale``.
+    """Apply a gated activation and quantise to MXFP4.
+
+    ``v = act(x[:, :d]) * x[:, d:]``. The scale of each 32 columns is a power of two, ``2 ** (exponent of amax rounded - 2)``; the
+    codes are ``v / scale``, rounded to nearest even, 6 at most.
 
     A scale is ``2 ** (e - 2)``, where ``2 ** e`` is the largest size of its columns rounded to a power of two, from 1.75 on
     upwards; codes are rounded to nearest even, 6 at most.
@@ -111,8 +124,9 @@ def act_mul_and_mxfp4_quant(
         a multiple of 256 and columns of 8 where they are shuffled or padded; both new and contiguous.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``act_mul_and_mxfp4_quant``.
     """

@@ -22,7 +22,9 @@ def fused_silu_mul(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
         out.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_silu_mul``.
     """

@@ -38,11 +38,15 @@ def asm_moe_tkw1(
 
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32.
-        w1: [E, 2 * EI, H] the target's own fp8, or int8, of each expert rows of gate, then rows of up; EI a multiple of 32. w2:
-            [E, H, EI]. Both in the layout of ``shuffle_weight`` (16, 16).
-        topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32.
-        fc1_scale: fp32, one for each row, [E, 2 * EI]; fc2_scale: [E, H].
-        fc1_smooth_scale, fc2_smooth_scale: None. a16: False.
+        w1: [E, 2 * EI, H] the target's own fp8, or int8, of each expert rows of gate, then rows of up; EI a multiple of 32.
+        w2: [E, H, EI]. Both in the layout of ``shuffle_weight`` (16, 16).
+        topk_weight: [M, topk] fp32.
+        topk_ids: [M, topk] int32.
+        fc1_scale: [E, 2 * EI] fp32, one for each row of w1.
+        fc2_scale: [E, H] fp32, one for each row of w2.
+        fc1_smooth_scale: only None is supported.
+        fc2_smooth_scale: only None is supported.
+        a16: only False is supported.
         per_tensor_quant_scale: one fp32 number, with which tokens become fp8; None: each row gets its own.
         expert_mask: int32, of all devices' experts 1 where one is here.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form.
@@ -51,8 +55,9 @@ def asm_moe_tkw1(
         [M, H] of the type of hidden_states.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``asm_moe_tkw1``.
     """

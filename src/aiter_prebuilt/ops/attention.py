@@ -36,32 +36,42 @@ def flash_attn_func(
     sink_ptr: torch.Tensor | None = None,
     num_splits: int = 0,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense.
+    """Compute dense flash attention.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense.
 
     Torch records the gradients of q, k, v and sink_ptr, also under ``torch.compile``; the log-sum-exp has none.
 
     Args:
-        q: [b, sq, hq, d] bf16 or fp16, d up to 256. k: [b, sk, hk, d] of the same type, hq a multiple of hk. v: [b, sk, hk, dv],
-            dv up to 256. The last dim of each must be contiguous.
-        softmax_scale: d**-0.5 when None. causal: aligned bottom-right: query i sees keys up to i + sk - sq.
+        q: [b, sq, hq, d] bf16 or fp16, d up to 256.
+        k: [b, sk, hk, d] of the same type, hq a multiple of hk.
+        v: [b, sk, hk, dv], dv up to 256. The last dim of each must be contiguous.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: d**-0.5 when None.
+        causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         window_size: (left, right), or (left, right, first): keys from i + sk - sq - left to i + sk - sq + right, and the
             ``first`` ones up to there; -1 is no limit. With ``causal`` right is 0.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        deterministic: any value; the kernels are deterministic.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
-        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, more than 128 queries, no window, no sink), how a
-            result in the middle of two is rounded: 1 away from zero, 0 to the even one, as every other kernel does; another
-            value does not take it.
-        deterministic: any value; the kernels are deterministic. num_splits: 0 or 1.
         return_attn_probs: also return an empty tensor, as AITER does without dropout.
-        dropout_p, bias, alibi_slopes, cu_seqlens_*: defaults only.
+        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, more than 128 queries, no window, no sink), how a
+            result in the middle of two is rounded: 1 away from zero, 0 to the even one, as every other kernel does; another value
+            does not take it.
+        cu_seqlens_q: only None is supported.
+        cu_seqlens_kv: only None is supported.
+        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
+        num_splits: 0 or 1.
 
     Returns:
         [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` [0] of the type of q
         behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad. ArgumentError,
-            NoKernelError: the call does not fit.
+        UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """

@@ -40,24 +40,35 @@ def fmha_v3_fwd(
     alibi_slopes: torch.Tensor | None = None,
     gen: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only; AITER's assembly.
+    """Compute dense attention with AITER's assembly.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense, forward only; AITER's assembly.
 
     Args:
-        q: [b, sq, hq, d] bf16, d 128, or 192 on gfx950. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk, 128]. The last
-            dim of each must be contiguous.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
-            to i + sk - sq; where it sees none, out is 0, and then no log-sum-exp can be had.
+        q: [b, sq, hq, d] bf16, d 128, or 192 on gfx950.
+        k: [b, sk, hk, d], hq a multiple of hk.
+        v: [b, sk, hk, 128]. The last dim of each must be contiguous.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        is_causal: aligned bottom-right: query i sees keys up to i + sk - sq; where it sees none, out is 0, and then no
+            log-sum-exp can be had.
+        window_size_left: only -1 is supported.
+        window_size_right: only -1 is supported.
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        return_dropout_randval: only False is supported.
         how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
         out: [b, sq, hq, 128], written; made when None.
-        dropout_p, window_size_left, window_size_right, return_dropout_randval, bias, alibi_slopes, gen: no dropout, no window.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        gen: only None is supported.
 
     Returns:
         out, lse (fp32 [b, hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fmha_v3_fwd``.
     """
@@ -108,29 +119,43 @@ def fmha_v3_varlen_fwd(
     alibi_slopes: torch.Tensor | None = None,
     gen: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
+    """Compute variable-length attention with AITER's assembly.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
 
     Args:
-        q: [sq, hq, d] bf16, d 128, or 192 on gfx950: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk.
-            v: [sk, hk, 128]. The last dim of each must be contiguous.
+        q: [sq, hq, d] bf16, d 128, or 192 on gfx950: the queries of all sequences.
+        k: [sk, hk, d], hq a multiple of hk.
+        v: [sk, hk, 128]. The last dim of each must be contiguous.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
-            cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give NaN unless
-            is_causal.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
-            query i sees keys up to i + m - n; where it sees none, out is 0 and lse says nothing (-inf, 0 or more).
+        cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give NaN unless is_causal.
+        max_seqlen_q: accepted and ignored.
+        max_seqlen_k: accepted and ignored.
+        min_seqlen_q: accepted and ignored.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        logits_soft_cap: only 0.0 is supported.
+        zero_tensors: only False is supported.
+        is_causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n; where it sees none, out is 0
+            and lse says nothing (-inf, 0 or more).
+        window_size_left: only -1 is supported.
+        window_size_right: only -1 is supported.
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        return_dropout_randval: only False is supported.
         how_v3_bf16_cvt: on gfx942, rounding of results: 0 to nearest even, 1 away from zero, 2 towards zero.
         out: [sq, hq, 128], written; made when None.
-        max_seqlen_q, max_seqlen_k, min_seqlen_q: any values; the kernels read the lengths.
-        dropout_p, logits_soft_cap, zero_tensors, window_size_left, window_size_right, return_dropout_randval, block_table, bias,
-            alibi_slopes, gen: no dropout, no cap, no window, no pages.
+        block_table: only None is supported.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        gen: only None is supported.
 
     Returns:
         out, lse (fp32 [hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fmha_v3_varlen_fwd``.
     """
@@ -177,24 +202,28 @@ def pa_fwd_asm(
     high_precision: int | None = 1,
     kernelName: str | None = None,
 ) -> torch.Tensor:
-    """``softmax(Q @ K.T / sqrt(d)) @ V`` of one to four queries for each sequence, over a paged cache; AITER's assembly.
+    """Decode over a paged cache with AITER's assembly.
+
+    ``softmax(Q @ K.T / sqrt(d)) @ V`` of one to four queries for each sequence, over a paged cache; AITER's assembly.
 
     Args:
         Q: [s, hq, 128] bf16 or fp16, contiguous, hq up to 16 times hk; with several queries 8 times for a 16-bit cache, or for
             more than two. Over an 8-bit cache, with more than two queries, a row behind its end may be read.
         K: [blocks, hk, 128 / x, 16, x] of the same type, fp8 or int8: 16 keys a block, x elements of a key (16 bytes) together.
-            V: [blocks, hk, 16 / x, 128, x]: x values of an element together. Both with the same strides of blocks and heads, and
-            at most 2 GiB. On gfx942, with bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
-        block_tables: [s, n] int32, the blocks of each sequence in order. context_lens: [s] int32, keys of each, 1 and more, those
-            of its queries among them. With 241 to 255 keys AITER's objects for blocks of 16 count what lies behind the last, too,
-            and from 256 on some lack a wait (the repository's ``hsa/findings.toml``). Nothing in a sequence's last block may be
-            NaN or infinite, behind its last key neither.
+        V: [blocks, hk, 16 / x, 128, x]: x values of an element together. Both with the same strides of blocks and heads, and at
+            most 2 GiB. On gfx942, with bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
+        block_tables: [s, n] int32, the blocks of each sequence in order.
+        context_lens: [s] int32, keys of each, 1 and more, those of its queries among them. With 241 to 255 keys AITER's objects
+            for blocks of 16 count what lies behind the last, too, and from 256 on some lack a wait (the repository's
+            ``hsa/findings.toml``). Nothing in a sequence's last block may be NaN or infinite, behind its last key neither.
         block_tables_stride0: what ``block_tables.stride(0)`` is.
-        max_qlen: the most queries of a sequence, up to 4; any number without qo_indptr. qo_indptr: [s + 1] int32: where the
-            queries of each sequence start in Q, and where the last end, 1 to max_qlen of each (max_qlen, where a block has 1024
-            keys). The last sees all keys, the one before it one fewer. Without it each sequence has one.
-        K_QScale, V_QScale: of an 8-bit cache, fp32, one for each key: [blocks, hk, 16] or any shape with these elements.
+        max_qlen: the most queries of a sequence, up to 4; any number without qo_indptr.
+        K_QScale: scales elements, fp32, or None; of an 8-bit cache, one for each key: NB * HK * block size of them, in any shape.
+        V_QScale: of an 8-bit cache, fp32, one for each value: [blocks, hk, 16] or any shape with these elements.
         out_: like Q, written; made when None.
+        qo_indptr: [s + 1] int32: where the queries of each sequence start in Q, and where the last end, 1 to max_qlen of each
+            (max_qlen, where a block has 1024 keys). The last sees all keys, the one before it one fewer. Without it each sequence
+            has one.
         high_precision: of an fp8 cache with hq up to 8 times hk: probabilities are fp8 for the product with V (0), bf16 for those
             of the last 256 keys if these are fewer (1), or bf16 for all (2, which no other 8-bit cache takes).
         kernelName: symbol of AITER's object to take, chosen when None; in those of ``..._mtp_msk0E`` each query of a sequence
@@ -204,8 +233,9 @@ def pa_fwd_asm(
         The output.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``pa_fwd_asm``.
     """

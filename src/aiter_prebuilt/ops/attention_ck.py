@@ -35,26 +35,37 @@ def mha_fwd(
     alibi_slopes: torch.Tensor | None = None,
     gen: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; forward only; Composable Kernel.
+    """Compute dense attention, forward only.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; forward only; Composable Kernel.
 
     Args:
-        q: [b, sq, hq, d] bf16 or fp16. k: [b, sk, hk, d], hq a multiple of hk, at least one key. v: [b, sk, hk, dv]. d and dv
-            are 64, 128 or 256 both, or 192 and 128. The last dim of each must be contiguous.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
-            to i + sk - sq; where it sees none, out is 0 and the log-sum-exp -inf.
-        window_size_left, window_size_right: query i sees keys from i + sk - sq - left to i + sk - sq + right; below 0: all.
+        q: [b, sq, hq, d] bf16 or fp16.
+        k: [b, sk, hk, d], hq a multiple of hk, at least one key.
+        v: [b, sk, hk, dv]. d and dv are 64, 128 or 256 both, or 192 and 128. The last dim of each must be contiguous.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        is_causal: aligned bottom-right: query i sees keys up to i + sk - sq; where it sees none, out is 0 and the log-sum-exp
+            -inf.
+        window_size_left: query i sees keys from i + SK - SQ - window_size_left; below 0: from the first.
+        window_size_right: up to i + SK - SQ + window_size_right; below 0: to the last.
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
-        cu_seqlens_q: [b + 1] int32: of sequence i the first cu_seqlens_q[i + 1] - cu_seqlens_q[i] queries count, and rows
-            behind them stay as they are. cu_seqlens_kv: the same for keys.
+        return_dropout_randval: only False is supported.
+        cu_seqlens_q: [b + 1] int32: of sequence i the first cu_seqlens_q[i + 1] - cu_seqlens_q[i] queries count, and rows behind
+            them stay as they are.
+        cu_seqlens_kv: the same for keys.
         out: [b, sq, hq, dv], written; made when None.
-        dropout_p, return_dropout_randval, bias, alibi_slopes, gen: no dropout, no bias.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        gen: only None is supported.
 
     Returns:
         out, lse (fp32 [b, hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mha_fwd``.
     """
@@ -97,31 +108,46 @@ def mha_varlen_fwd(
     cu_seqlens_q_padded: torch.Tensor | None = None,
     cu_seqlens_k_padded: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; Composable Kernel.
+    """Compute variable-length attention, forward only.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; Composable Kernel.
 
     Args:
-        q: [sq, hq, d] bf16 or fp16: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk, at least one key.
-            v: [sk, hk, dv]. d and dv are 64, 128 or 256 both, or 192 and 128. The last dim of each must be contiguous.
+        q: [sq, hq, d] bf16 or fp16: the queries of all sequences.
+        k: [sk, hk, d], hq a multiple of hk, at least one key.
+        v: [sk, hk, dv]. d and dv are 64, 128 or 256 both, or 192 and 128. The last dim of each must be contiguous.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
-            cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give 0.
-        cu_seqlens_q_padded: [n + 1] int32: sequence i begins at row cu_seqlens_q_padded[i], and of cu_seqlens_q only the
-            differences count. cu_seqlens_k_padded: the same for keys.
-        max_seqlen_q, max_seqlen_k: no sequence has more queries, or keys; of one that has more queries not all are computed.
+        cu_seqlens_k: the same for keys. Rows of no sequence stay as they are; queries without any key give 0.
+        max_seqlen_q: no sequence has more queries: what is behind so many, to the end of a tile of 128, is not computed.
+        max_seqlen_k: no sequence has more keys: a left window of so many is none, a right one where no sequence has more queries,
+            and offsets of 32 bits reach so far.
         min_seqlen_q: sequences of so many queries and fewer are left out, and their rows stay as they are.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
-            query i sees keys up to i + m - n; where it sees none, out is 0 and the log-sum-exp -inf.
-        window_size_left, window_size_right: query i sees keys from i + m - n - left to i + m - n + right; below 0: all.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        logits_soft_cap: only 0.0 is supported.
+        zero_tensors: only False is supported.
+        is_causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n; where it sees none, out is 0
+            and the log-sum-exp -inf.
+        window_size_left: query i sees keys from i + m - n - window_size_left; below 0: from the first.
+        window_size_right: up to i + m - n + window_size_right; below 0: to the last.
         return_softmax_lse: also return the log-sum-exp (natural log) of the scaled scores.
+        return_dropout_randval: only False is supported.
         out: [sq, hq, dv], written; made when None.
-        dropout_p, logits_soft_cap, zero_tensors, return_dropout_randval, block_table, bias, alibi_slopes, gen: no dropout, no
-            cap, no pages, no bias.
+        block_table: only None is supported.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        gen: only None is supported.
+        cu_seqlens_q_padded: [n + 1] int32: sequence i begins at row cu_seqlens_q_padded[i], and of cu_seqlens_q only the
+            differences count.
+        cu_seqlens_k_padded: the same for keys.
 
     Returns:
         out, lse (fp32 [hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mha_varlen_fwd``.
     """

@@ -49,36 +49,45 @@ def flash_attn_varlen_func(
     cu_seqlens_k_padded: torch.Tensor | None = None,
     sink_ptr: torch.Tensor | None = None,
 ) -> Any:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, with grouped queries.
+    """Compute variable-length flash attention.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, with grouped queries.
 
     Torch records the gradients of q, k, v and sink_ptr, also under ``torch.compile``; the log-sum-exp has none.
 
     Args:
-        q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256. k: [sk, hk, d] of the same type, hq a multiple of
-            hk. v: [sk, hk, dv], dv up to 256. The last dim of each must be contiguous.
-        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]. cu_seqlens_k: the
-            same for keys. Rows of no sequence stay as they are.
-        max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Rows of queries behind max_seqlen_q stay as they are,
-            or not.
+        q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256.
+        k: [sk, hk, d] of the same type, hq a multiple of hk.
+        v: [sk, hk, dv], dv up to 256. The last dim of each must be contiguous.
+        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
+        cu_seqlens_k: the same for keys. Rows of no sequence stay as they are.
+        max_seqlen_q: the most queries of a sequence; of rows behind it some may be written, where a tile of AITER's reaches that
+            far.
+        max_seqlen_k: the most keys of a sequence: a left window of so many is none, a right one where no sequence has more
+            queries.
         min_seqlen_q: above 0, sequences of no more queries are left alone, but for calls that AITER would give to its assembly
             (bf16, d 128 or 192, dv 128, no side of a window above 0, no cap), which takes them.
-        softmax_scale: d**-0.5 when None. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        dropout_p: only the default is supported.
+        softmax_scale: d**-0.5 when None.
+        logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
         window_size: (left, right), or (left, right, first): keys from i + m - n - left to i + m - n + right, and the ``first``
             ones up to there; -1 is no limit. With ``causal`` right is 0.
+        bias: only the default is supported.
+        alibi_slopes: only the default is supported.
+        deterministic: any value; the kernels are deterministic.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
-        out: [sq, hq, dv], written; made when None.
-        block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
-            sequence in order; cu_seqlens_k says how many keys it has.
-        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
+        return_attn_probs: also return an empty tensor, as AITER does without dropout.
         how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink, pages or lse), rounding
             of results: 0 to nearest even, 1 away from zero, 2 towards zero. Every other kernel rounds to nearest even.
-        deterministic: any value; the kernels are deterministic.
+        block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
+            sequence in order; cu_seqlens_k says how many keys it has.
+        out: [sq, hq, dv], written; made when None.
         cu_seqlens_q_padded: [n + 1] int32: sequence i begins at row cu_seqlens_q_padded[i], and of cu_seqlens_q only the
-            differences count. cu_seqlens_k_padded: the same for keys. None: as cu_seqlens_q and cu_seqlens_k say. Rows of padding
-            in ``out`` and in lse get any values. Not with block_table.
-        return_attn_probs: also return an empty tensor, as AITER does without dropout.
-        dropout_p, bias, alibi_slopes: defaults only.
+            differences count.
+        cu_seqlens_k_padded: the same for keys. None: as cu_seqlens_q and cu_seqlens_k say. Rows of padding in ``out`` and in lse
+            get any values. Not with block_table.
+        sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
 
     Returns:
         out, or with ``return_lse`` a pair with lse fp32 [hq, sq]; with ``return_attn_probs`` [0] of the type of q behind them. A
@@ -86,8 +95,9 @@ def flash_attn_varlen_func(
 
     Raises:
         UnsupportedError: an option that no kernel covers; where a tensor requires grad also ``first``, block_table,
-            logits_soft_cap, min_seqlen_q, and ``out`` that requires grad itself. ArgumentError, NoKernelError: the call does not
-            fit.
+            logits_soft_cap, min_seqlen_q, and ``out`` that requires grad itself.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """
@@ -141,29 +151,41 @@ def unified_attention(
     shuffled_kv_cache: bool = False,
     skip_reduce: bool = False,
 ) -> None:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences whose keys and values lie in pages of a cache.
+    """Attend over a paged cache, prompts and decoding alike.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences whose keys and values lie in pages of a cache.
 
     Args:
         q: [sq, hq, d] bf16 or fp16, the queries of all sequences, d up to 256. The last dim of each tensor must be contiguous.
-        k: [pages, page size, hk, d] of the same type, or fp8; hq is a multiple of hk. v: [pages, page size, hk, dv].
+        k: [pages, page size, hk, d] of the same type, or fp8; hq is a multiple of hk.
+        v: [pages, page size, hk, dv].
         out: [sq, hq, dv], written. Rows of no sequence stay as they are, and queries behind max_seqlen_q.
         cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
-        max_seqlen_q: the most queries of a sequence. max_seqlen_k: the most keys of one, about: by it the keys of few queries are
-            divided among workgroups, and no result depends on it.
+        max_seqlen_q: the most queries of a sequence.
         seqused_k: [n] int32, the keys of each sequence, those of its queries among them.
-        softmax_scale: what scores are multiplied with. softcap: above 0, a score x becomes cap * tanh(x / cap).
+        max_seqlen_k: the most keys of one, about: by it the keys of few queries are divided among workgroups, and no result
+            depends on it.
+        softmax_scale: what scores are multiplied with.
         causal: only True: of n queries and m keys query i sees keys up to i + m - n.
         window_size: (left, right): and keys from i + m - n - left on, where left is not negative; right is not read.
         block_table: [n, most pages] int32, the pages of each sequence in order.
-        k_descale, v_descale: fp32, one scale of all keys and of all values of an fp8 cache, which has to have both: the first
-            element counts. They are not read with 16 bits.
+        softcap: above 0, a score x becomes cap * tanh(x / cap).
+        q_descale: only None is supported.
+        k_descale: fp32, one scale of all keys of an fp8 cache, which needs both scales: the first element counts. Not read with
+            16 bits.
+        v_descale: fp32, one scale of all values of an fp8 cache: the first element counts. Not read with 16 bits.
+        q_scales: only None is supported.
+        alibi_slopes: only None is supported.
+        output_scale: only None is supported.
+        qq_bias: only None is supported.
         sinks: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
-        q_descale, q_scales, alibi_slopes, output_scale, qq_bias, shuffled_kv_cache, skip_reduce: defaults only, None for
-            q_descale.
+        shuffled_kv_cache: only False is supported.
+        skip_reduce: only False is supported.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``unified_attention``; vLLM's Triton attention.
     """

@@ -29,12 +29,17 @@ def flash_attn_fp8_pertensor_func(
     softmax_scale: float | None = None,
     sink_ptr: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of 8-bit numbers, with grouped queries; dense, forward only.
+    """Compute dense attention of 8-bit tensors.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head of 8-bit numbers, with grouped queries; dense, forward only.
 
     Args:
-        q: [b, sq, hq, d] fp8, d up to 256. k: [b, sk, hk, d] fp8, hq a multiple of hk. v: [b, sk, hk, dv] fp8, dv up to 256. The
-            last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32 of one element, the scale of all numbers
-            of each.
+        q: [b, sq, hq, d] fp8, d up to 256.
+        k: [b, sk, hk, d] fp8, hq a multiple of hk.
+        v: [b, sk, hk, dv] fp8, dv up to 256. The last dim of each must be contiguous.
+        q_descale: one fp32 number, the scale of all queries.
+        k_descale: one fp32 number, the scale of all keys.
+        v_descale: one fp32 number, the scale of all values.
         causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         window_size: (left, right), or (left, right, first): keys from i + sk - sq - left to i + sk - sq + right, and the
             ``first`` ones up to there; -1 is no limit. With ``causal`` right is 0.
@@ -45,8 +50,9 @@ def flash_attn_fp8_pertensor_func(
         [b, sq, hq, dv] bf16. A query that sees no key gives 0.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``flash_attn_fp8_pertensor_func``.
     """
@@ -80,15 +86,22 @@ def flash_attn_varlen_fp8_pertensor_func(
     softmax_scale: float | None = None,
     sink_ptr: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, of 8-bit numbers; forward only.
+    """Compute variable-length attention of 8-bit tensors.
+
+    ``softmax(q @ k.T * softmax_scale) @ v`` per head of sequences of different lengths, of 8-bit numbers; forward only.
 
     Args:
-        q: [sq, hq, d] fp8, the queries of all sequences, d up to 256. k: [sk, hk, d] fp8, hq a multiple of hk. v: [sk, hk, dv]
-            fp8, dv up to 256. The last dim of each must be contiguous. q_descale, k_descale, v_descale: fp32 of one element, the
-            scale of all numbers of each.
-        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]. cu_seqlens_k: the
-            same for keys. Rows of no sequence stay as they are.
-        max_seqlen_q, max_seqlen_k: the most queries and keys of a sequence. Queries behind max_seqlen_q stay as they are.
+        q: [sq, hq, d] fp8, the queries of all sequences, d up to 256.
+        k: [sk, hk, d] fp8, hq a multiple of hk.
+        v: [sk, hk, dv] fp8, dv up to 256. The last dim of each must be contiguous.
+        q_descale: one fp32 number, the scale of all queries.
+        k_descale: one fp32 number, the scale of all keys.
+        v_descale: one fp32 number, the scale of all values.
+        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1].
+        cu_seqlens_k: the same for keys. Rows of no sequence stay as they are.
+        max_seqlen_q: the most queries of a sequence; rows of one behind it stay as they are.
+        max_seqlen_k: the most keys of a sequence: a left window of so many is none, a right one where no sequence has more
+            queries.
         min_seqlen_q: above 0, sequences of no more queries are left alone.
         logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
@@ -101,8 +114,9 @@ def flash_attn_varlen_fp8_pertensor_func(
         [sq, hq, dv] bf16. A query that sees no key gives 0.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``flash_attn_varlen_fp8_pertensor_func``.
     """

@@ -46,14 +46,18 @@ def paged_attention_v1(
     mtp: int = 1,
     sliding_window: int = 0,
 ) -> torch.Tensor:
-    """``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages of a cache.
+    """Decode one query per sequence over a paged cache.
+
+    ``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages of a cache.
 
     Args:
-        out: [rows, hq, dv], written. query: [rows, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be
-            contiguous.
-        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8;
-            hq is a multiple of hk. value_cache: the same with dv.
-        scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        out: [rows, hq, dv], written.
+        workspace_buffer: not used; accepted and ignored.
+        query: [rows, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be contiguous.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8; hq is a
+            multiple of hk.
+        value_cache: the same with dv.
+        scale: what scores are multiplied with.
         block_tables: [n, most pages] int32, the pages of each sequence in order.
         cu_query_lens: [n + 1] int32, where the queries of each sequence start: the row of one with more than one query, or none,
             stays as it is. Sequence i has row i when None. [n] means one query each, from row 0 on, and its values are not read:
@@ -61,18 +65,24 @@ def paged_attention_v1(
         context_lens: [n] int32, the keys of each sequence, that of its query among them.
         max_context_len: the most of them, about: by it the keys of a sequence are divided among workgroups, and no result depends
             on it.
-        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3". kv_cache_layout: "NHD" or "HND".
-        k_scale, v_scale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
-        sliding_window: above 0, a query sees so many keys, the last ones.
         alibi_slopes: [hq] fp32: the score of key j of m gets slope * (j - m + 1), before the cap.
-        workspace_buffer, partition_size: any value; they are not used. fp8_out_scale, mtp: None and 1 only.
+        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3".
+        kv_cache_layout: "NHD" or "HND".
+        logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        k_scale: KD elements, fp32, may be strided; one scale of all keys of 8 bits, the first element; not read with 16.
+        v_scale: fp32, one scale of all values: the first element counts.
+        fp8_out_scale: only None is supported.
+        partition_size: accepted and ignored.
+        mtp: only 1 is supported.
+        sliding_window: above 0, a query sees so many keys, the last ones.
 
     Returns:
         out.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``paged_attention_v1``; vLLM.
     """
@@ -86,7 +96,7 @@ def paged_attention_v1(
 
 
 def _run(*given: Any) -> None:
-    """The arguments of ``_planned``."""
+    """Launch with the arguments of ``_planned``."""
     *tensors, scale, most, dtype, layout, cap, window, fp8_out_scale, mtp, called = given
     refuse_paged_attention_v1(dtype, layout, fp8_out_scale, mtp)
     if same_shape(*tensors[_STARTS : _STARTS + 2]):
@@ -132,29 +142,42 @@ def paged_attention_ragged(
     partition_size: int = 256,
     mtp: int = 1,
 ) -> torch.Tensor:
-    """``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages that one list
+    """Decode one query per sequence over listed pages.
+
+    ``softmax(query @ k.T * scale) @ v`` of one query for each sequence, whose keys and values lie in pages that one list
     names.
 
     Args:
-        out: [n, hq, dv], written. query: [n, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be contiguous.
-        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8;
-            hq is a multiple of hk. value_cache: the same with dv.
-        scale: what scores are multiplied with. logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        out: [n, hq, dv], written.
+        workspace_buffer: any value; it is not used.
+        query: [n, hq, d] bf16 or fp16, d up to 256. The last dim of each tensor must be contiguous.
+        key_cache: [pages, page size, hk, d], or with layout HND [pages, hk, page size, d]; of the type of query, or fp8; hq is a
+            multiple of hk.
+        value_cache: the same with dv.
+        scale: what scores are multiplied with.
         kv_indptr: [n + 1] int32: the pages of sequence i are kv_page_indices[kv_indptr[i]] to that before kv_indptr[i + 1].
-            kv_page_indices: [m] int32. kv_last_page_lens: [n] int32, the keys of each sequence's last page; not read where a page
-            is one key.
-        block_size: any value; the cache says it. max_num_partitions, partition_size: their product is the most keys of a
-            sequence, about: by it the keys of a sequence are divided among workgroups, and no result depends on it.
-        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3". kv_cache_layout: "NHD" or "HND".
-        k_scale, v_scale: fp32, one scale of all keys and of all values of an fp8 cache: the first element counts.
-        workspace_buffer: any value; it is not used. alibi_slopes, fp8_out_scale, mtp: None, None and 1 only.
+        kv_page_indices: [m] int32.
+        kv_last_page_lens: [n] int32, the keys of each sequence's last page; not read where a page is one key.
+        block_size: any value; the cache says it.
+        max_num_partitions: see partition_size.
+        alibi_slopes: only None is supported.
+        kv_cache_dtype: "auto" where the cache is of the type of query, else "fp8" or "fp8_e4m3".
+        kv_cache_layout: "NHD" or "HND".
+        logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
+        k_scale: KD elements, fp32, may be strided; one scale of all keys of 8 bits, the first element; not read with 16.
+        v_scale: fp32, one scale of all values: the first element counts.
+        fp8_out_scale: only None is supported.
+        partition_size: with max_num_partitions, divides the keys of a sequence among workgroups: their product is about the most
+            keys of a sequence. No result depends on it.
+        mtp: only 1 is supported.
 
     Returns:
         out.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``paged_attention_ragged``; SGLang.
     """
@@ -168,7 +191,7 @@ def paged_attention_ragged(
 
 
 def _run_ragged(*given: Any) -> None:
-    """The arguments of ``_planned_ragged``."""
+    """Launch with the arguments of ``_planned_ragged``."""
     *tensors, scale, partitions, size, dtype, layout, cap, alibi_slopes, fp8_out_scale, mtp, called = given
     refuse_paged_attention_ragged(alibi_slopes, dtype, layout, fp8_out_scale, mtp)
     try:
@@ -193,7 +216,7 @@ _planned_ragged = remembered(_run_ragged, _plan_ragged, "p" * 9 + "v" * 10)
 
 
 def _tokens_first(function: str, *caches: torch.Tensor) -> tuple[Any, ...]:
-    """Caches of layout HND as those of NHD.
+    """View caches of layout HND as those of NHD.
 
     Raises:
         ArgumentKindError: one is no tensor of pages.

@@ -18,17 +18,21 @@ _copy_blocks = operator("copy_blocks")
 
 @traced
 def copy_blocks(key_caches: torch.Tensor, value_caches: torch.Tensor, block_mapping: torch.Tensor) -> None:
-    """Copy blocks of the caches of all layers to other blocks of the same cache.
+    """Copy blocks of all layers' caches to other blocks.
+
+    Source and destination lie in the same cache.
 
     Args:
-        key_caches: [layers, blocks, ...] of any type, each block contiguous, written: one launch. Or a list of tensors
-            [blocks, ...], as AITER's callers have it: one launch for each.
+        key_caches: [layers, blocks, ...] of any type, each block contiguous, written: one launch. Or a list of tensors [blocks,
+            ...], as AITER's callers have it: one launch for each.
         value_caches: the same for the values, of as many bytes a block.
         block_mapping: [pairs, 2] int64, on the device: from, to. A pair with a number of no block is skipped. A block that is
             written is in no other pair.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``copy_blocks``.
     """

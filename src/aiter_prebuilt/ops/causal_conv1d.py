@@ -32,7 +32,9 @@ def causal_conv1d_fn(
     out: torch.Tensor | None = None,
     metadata: object | None = None,
 ) -> torch.Tensor:
-    """A causal convolution of each channel along the tokens of each sequence, behind the inputs that its slot holds.
+    """Run a causal convolution over packed prompts.
+
+    As ``causal_conv1d_update``; each prompt begins with the state of its slot, or with zeros, and leaves its last inputs there.
 
     ``y[c, t] = bias[c] + sum(weight[c, j] * x[c, t - width + 1 + j])``, summed in fp32. A slot holds the last width - 1 inputs
     afterwards.
@@ -41,6 +43,7 @@ def causal_conv1d_fn(
         x: [channels, tokens of all sequences, one behind the other] bf16, fp16 or fp32; channels that lie side by side, as a
             transposed [tokens, channels] has them, are the fast form.
         weight: [channels, width], width 2, 3 or 4; of any of these types, which ``bias`` has, too: [channels] or None.
+        bias: [D] bf16, fp16 or fp32, added to each channel; None: nothing is added.
         conv_states: [slots, channels, width - 1 or more], in place; its first width - 1 places hold inputs, the newest last.
         query_start_loc: [sequences + 1] int32, where each sequence begins, and where the last ends.
         seq_lens_cpu: the lengths on the host, of which the largest is used alone; None, as vLLM has it: any up to all tokens.
@@ -57,8 +60,9 @@ def causal_conv1d_fn(
         out.
 
     Raises:
-        UnsupportedError: another activation, lengths that are no integers, or a tensor that requires grad. ArgumentError,
-            NoKernelError: the call does not fit.
+        UnsupportedError: another activation, lengths that are no integers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``causal_conv1d_fn``.
     """

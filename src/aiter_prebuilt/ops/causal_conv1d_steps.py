@@ -33,7 +33,10 @@ def causal_conv1d_update_in_place(
     query_start_loc: torch.Tensor | None = None,
     max_query_len: int = -1,
 ) -> torch.Tensor:
-    """A step of causal convolutions in the form of AITER's Triton ``causal_conv1d_update``: x becomes the result.
+    """Run a causal convolution step in place.
+
+    The form of AITER's Triton ``causal_conv1d_update``: x becomes the result, and states know how many drafted tokens were
+    accepted.
 
     ``y[c, t] = bias[c] + sum(weight[c, j] * x[c, t - width + 1 + j])``, summed in fp32, where what lies before the first token is
     in the channel's state.
@@ -43,23 +46,27 @@ def causal_conv1d_update_in_place(
             channels], or [1, channels, tokens], of all sequences. Channels that lie side by side are the fast form.
         conv_state: [slots, channels, width - 1 or more], of which the first places are used, in place.
         weight: [channels, width], width 2, 3 or 4; of any of these types, which ``bias`` has, too: [channels] or None.
+        bias: [D] bf16, fp16 or fp32, added to each channel; None: nothing is added.
         activation: "silu", "swish" (the same), or True: ``y / (1 + exp(-y))``; None or False: none.
         cache_seqlens: None; AITER's kernel does not read it.
         conv_state_indices: [sequences] int32, the slot of each; None: the first sequence has the first slot, and so on.
-        num_accepted_tokens: [sequences] int32, from 1: how many of the last step's tokens count. The state keeps the newest
-            width - 2 inputs that count and all of this step, for which it must have places.
+        num_accepted_tokens: [sequences] int32, from 1: how many of the last step's tokens count. The state keeps the newest width
+            - 2 inputs that count and all of this step, for which it must have places.
         intermediate_conv_window: [slots, steps, channels, width - 1], written: the inputs before the next token, behind each
             token.
         pad_slot_id: a sequence of this slot, or of none that there is, is skipped: x stays what it is.
-        metadata, validate_data, max_query_len: any value.
+        metadata: any value.
+        validate_data: any value: what a kernel asks for is asked always.
         query_start_loc: [sequences + 1] int32, where each sequence begins, and where the last ends. AITER's function has it not.
+        max_query_len: any value: of vLLM's function.
 
     Returns:
         x.
 
     Raises:
-        UnsupportedError: another activation, ``cache_seqlens``, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: another activation, ``cache_seqlens``, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``causal_conv1d_update``, vLLM's and SGLang's.
     """

@@ -46,8 +46,9 @@ def _misfit(asked: str, found: str, shape: Iterable[int]) -> ArgumentShapeError:
 
 
 class CustomAllreduce(RankNorms):
-    """What a tensor-parallel server calls between layers; a method that cannot serve a tensor returns None, and the caller's
-    library takes over.
+    """Collectives that a tensor-parallel server calls between layers.
+
+    A method that cannot serve a tensor returns None, and the caller's library takes over.
 
     Messages are copied inside of the launch, so that nothing is registered: a captured graph replays with any input memory.
     Calls of one communicator must follow each other on the device (one stream, or ordered ones), in the same order in all ranks.
@@ -146,7 +147,7 @@ class CustomAllreduce(RankNorms):
         return self.should_custom_ar_bytes(inp, prefill_support) and dense(inp) and aligned(inp)
 
     def should_custom_ar_bytes(self, inp: torch.Tensor, prefill_support: bool = False) -> bool:
-        """The same of the type and the size alone."""
+        """Tell whether a type and size are supported."""
         del prefill_support
         size = nbytes(inp)
         return (
@@ -181,14 +182,18 @@ class CustomAllreduce(RankNorms):
         open_fp8_quant: bool = False,
         registered_input: bool = False,
     ) -> torch.Tensor:
-        """The sum of all ranks' ``inp``, in ``out`` or a new tensor.
+        """Sum all ranks' ``inp`` into ``out`` or a new tensor.
 
         Args:
-            inp: bf16, fp16 or fp32, dense, a multiple of 16 bytes. out: the same, or None.
-            use_new, registered_input: of no effect. open_fp8_quant: of no effect: messages keep their bits.
+            inp: bf16, fp16 or fp32, dense, a multiple of 16 bytes.
+            out: the same, or None.
+            use_new: accepted and ignored.
+            open_fp8_quant: of no effect: messages keep their bits.
+            registered_input: accepted and ignored.
 
         Raises:
-            ArgumentError: types, shapes or the device do not fit. NoKernelError: a message that is too large.
+            ArgumentError: types, shapes or the device do not fit.
+            NoKernelError: a message that is too large.
 
         Source: AITER ``CustomAllreduce.all_reduce``.
         """
@@ -238,10 +243,13 @@ class CustomAllreduce(RankNorms):
     def reduce_scatter(
         self, inp: torch.Tensor, out: torch.Tensor, dim: int = 0, *, registered: bool = False
     ) -> None:
-        """This rank's part along ``dim`` of the sum of all ranks' ``inp``, into ``out``. ``registered`` is of no effect.
+        """Sum all ranks' ``inp`` and keep this rank's part.
+
+        It is the part along ``dim``, written to ``out``. ``registered`` is of no effect.
 
         Raises:
-            ArgumentError: types or shapes do not fit. NoKernelError: a part is no multiple of 16 bytes.
+            ArgumentError: types or shapes do not fit.
+            NoKernelError: a part is no multiple of 16 bytes.
 
         Source: AITER ``CustomAllreduce.reduce_scatter``.
         """

@@ -22,7 +22,9 @@ def deepgemm(
     x_scale: torch.Tensor | None = None,
     w_scale: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``Y[g] = (XQ[g] @ WQ[g].T) * x_scale[g] * w_scale[g].T`` of each group's valid rows.
+    """Multiply the first rows of each group.
+
+    ``Y[g] = (XQ[g] @ WQ[g].T) * x_scale[g] * w_scale[g].T`` of each group's valid rows.
 
     Accumulated in fp32 on the matrix cores.
 
@@ -32,12 +34,15 @@ def deepgemm(
         Y: [g, m, n] of the type of XQ, with fp8 bf16 or fp16, written; rows behind the valid ones stay as they are.
         group_layout: [g] int32, valid rows of each group, from 0 to m.
         x_scale: one fp32 number for each row of XQ, w_scale: one for each row of WQ, in any shape: both with fp8, else None.
+        w_scale: w_scales elements, fp32, or None; one for each row of WQ, in any shape; a strided one is copied.
 
     Returns:
         ``Y``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``deepgemm``.
     """

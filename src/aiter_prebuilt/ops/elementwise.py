@@ -28,7 +28,9 @@ _div_ = operator("div_")
 
 @traced
 def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input + other``, with broadcasting; computed in fp32, rounded once.
+    """Add with broadcasting.
+
+    ``input + other``, with broadcasting; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
@@ -39,8 +41,9 @@ def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``add``.
     """
@@ -49,7 +52,9 @@ def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input - other``, with broadcasting; computed in fp32, rounded once.
+    """Subtract with broadcasting.
+
+    ``input - other``, with broadcasting; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
@@ -60,8 +65,9 @@ def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``sub``.
     """
@@ -70,7 +76,9 @@ def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input * other``, with broadcasting; computed in fp32, rounded once.
+    """Multiply with broadcasting.
+
+    ``input * other``, with broadcasting; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
@@ -81,8 +89,9 @@ def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mul``.
     """
@@ -91,7 +100,9 @@ def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input / other``, with broadcasting; computed in fp32, rounded once.
+    """Divide with broadcasting.
+
+    ``input / other``, with broadcasting; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; of what is left when dims that lie behind one another are one, three
@@ -102,8 +113,9 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         A new contiguous tensor, of their type, or fp32 where they have two.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``div``.
     """
@@ -112,7 +124,9 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Tensor:
-    """``add``, ``sub``, ``mul`` and ``div`` of operands of two types, which they call: computed in fp32, rounded once.
+    """Combine operands of two types in fp32.
+
+    ``add``, ``sub``, ``mul`` and ``div`` of operands of two types, which they call: computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, of any shape and strides; as of ``add``, three dims at most are left.
@@ -123,8 +137,9 @@ def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Ten
         A new contiguous tensor of fp32.
 
     Raises:
-        UnsupportedError: another operation, more dims than that, or a tensor that requires grad. ArgumentError,
-            NoKernelError: the call does not fit.
+        UnsupportedError: another operation, more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``add``, ``sub``, ``mul``, ``div``, whose result has the type that torch promotes to.
     """
@@ -141,7 +156,9 @@ def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Ten
 
 @traced
 def add_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input += other``, with broadcasting of ``other``; computed in fp32, rounded once.
+    """Add in place, with broadcasting.
+
+    ``input += other``, with broadcasting of ``other``; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, contiguous, of any shape; written. It shares no memory with ``other``.
@@ -151,8 +168,9 @@ def add_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         ``input``.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``add_``.
     """
@@ -161,7 +179,9 @@ def add_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def sub_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input -= other``, with broadcasting of ``other``; computed in fp32, rounded once.
+    """Subtract in place, with broadcasting.
+
+    ``input -= other``, with broadcasting of ``other``; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, contiguous, of any shape; written. It shares no memory with ``other``.
@@ -171,8 +191,9 @@ def sub_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         ``input``.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``sub_``.
     """
@@ -181,7 +202,9 @@ def sub_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def mul_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input *= other``, with broadcasting of ``other``; computed in fp32, rounded once.
+    """Multiply in place, with broadcasting.
+
+    ``input *= other``, with broadcasting of ``other``; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, contiguous, of any shape; written. It shares no memory with ``other``.
@@ -191,8 +214,9 @@ def mul_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         ``input``.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mul_``.
     """
@@ -201,7 +225,9 @@ def mul_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
 @traced
 def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-    """``input /= other``, with broadcasting of ``other``; computed in fp32, rounded once.
+    """Divide in place, with broadcasting.
+
+    ``input /= other``, with broadcasting of ``other``; computed in fp32, rounded once.
 
     Args:
         input: bf16, fp16 or fp32, contiguous, of any shape; written. It shares no memory with ``other``.
@@ -211,8 +237,9 @@ def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
         ``input``.
 
     Raises:
-        UnsupportedError: more dims than that, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: more dims than that, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``div_``.
     """
@@ -222,7 +249,10 @@ def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 def _called(
     function: str, native: Callable[..., None], input: Any, other: Any, in_place: bool
 ) -> torch.Tensor:
-    """The result of ``native``: in a new tensor, or ``input``. Operands of two types have an operator of their own."""
+    """Return the result of ``native``.
+
+    In a new tensor, or ``input``. Operands of two types have an operator of their own.
+    """
     if not in_place and mixed(input, other):
         return binary_mixed(input, other, OPERATIONS.index(function))
     try:

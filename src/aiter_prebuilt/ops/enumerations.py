@@ -6,7 +6,7 @@ from enum import Enum, IntEnum
 
 
 class ActivationType(IntEnum):
-    """What stands between the two products of an expert."""
+    """The activation between the two products of an expert."""
 
     No = -1
     Silu = 0
@@ -16,7 +16,10 @@ class ActivationType(IntEnum):
 
 
 class QuantType(IntEnum):
-    """How many elements share a scale: none, all, a row, a part of a row, or a block of rows and columns."""
+    """The elements that share a scale.
+
+    None, all, a row, a part of a row, or a block of rows and columns.
+    """
 
     No = 0
     per_Tensor = 1  # noqa: N815 - AITER's names
@@ -29,7 +32,10 @@ class QuantType(IntEnum):
 
 
 class GateMode(str, Enum):
-    """Where the rows of gate and of up lie in a stacked weight: one after the other, or taking turns."""
+    """The order of gate and up rows in a stacked weight.
+
+    One after the other, or taking turns.
+    """
 
     SEPARATED = "separated"
     MOCK_GATE_ONLY = "mock_gate_only"

@@ -24,7 +24,9 @@ def gemm_a4w4_blockscale(
     Out: torch.Tensor,
     splitK: int = 0,
 ) -> torch.Tensor:
-    """``Out = dequant(XQ) @ dequant(WQ).T``, MXFP4 in, accumulated in fp32 on the matrix cores; ``Out`` is returned.
+    """Multiply MXFP4 matrices with Composable Kernel.
+
+    ``Out = dequant(XQ) @ dequant(WQ).T``, MXFP4 in, accumulated in fp32 on the matrix cores; ``Out`` is returned.
 
     Args:
         XQ: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 256, 768 and more.
@@ -38,8 +40,9 @@ def gemm_a4w4_blockscale(
         ``Out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a4w4_blockscale``.
     """

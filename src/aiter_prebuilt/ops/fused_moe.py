@@ -96,57 +96,71 @@ def fused_moe(
 
     Args:
         hidden_states: [M, H] bf16 or fp16, H a multiple of 32; of 128 with blocks. Or codes of the type of the weights.
-        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32. w2: [E, H, EI].
-            But for MXFP4 EI may be an odd multiple of 16, without quantisation of 8, with w2 as its shape says (of 8: w1, too):
-            ``shuffle_weight`` takes no such weight.
-            Of the type of hidden_states, the target's own fp8, or int8. Each in the layout of ``shuffle_weight`` (16, 16) where
-            its attribute ``is_shuffled`` says so, else as usual.
-            Of MXFP4 pairs of fp4 (torch's, or bytes), H and EI multiples of 32, in that layout where either says so, or gate_mode
-            is "interleave"; of 64 then.
-        topk_weight: [M, topk] fp32. topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
+        w1: [E, 2 * EI, H], of each expert rows of gate, then rows of up; EI a multiple of 32.
+        w2: [E, H, EI]. But for MXFP4 EI may be an odd multiple of 16, without quantisation of 8, with w2 as its shape says (of 8:
+            w1, too): ``shuffle_weight`` takes no such weight. Of the type of hidden_states, the target's own fp8, or int8. Each
+            in the layout of ``shuffle_weight`` (16, 16) where its attribute ``is_shuffled`` says so, else as usual. Of MXFP4
+            pairs of fp4 (torch's, or bytes), H and EI multiples of 32, in that layout where either says so, or gate_mode is
+            "interleave"; of 64 then.
+        topk_weight: [M, topk] fp32.
+        topk_ids: [M, topk] int32; a number that is no expert's adds nothing.
         expert_mask: int32, 0 or 1 for each of all devices' experts. 1: the expert is here. The weights are those of these, in
             their order, so there are E ones. It is no map of indices (-1, 0, 1, ...), as vLLM's ``expert_map`` is: pass
             ``(expert_map >= 0).int()``. The GPU alone reads the values; AITER_PREBUILT_CHECK=1 checks them before each launch.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU,
-            ``g * sigmoid(1.702 * g) * (u + 1)``. swiglu_limit: before it gate is at most that, up too, or its negative; 0, None:
-            7 for SwiGLU, else as they are. Not negative, and not NaN.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 GELU in its erf form, 2 gpt-oss's SwiGLU, ``g *
+            sigmoid(1.702 * g) * (u + 1)``.
         quant_type: AITER's ``QuantType`` or its number: 0 (No), or of weights in 8 bits 1 (per_Tensor), 2 (per_Token), 4
             (per_1x128) or 5 (per_128x128), which mean the same here, fp8 alone; or 3 (per_1x32): MXFP4. Rows become fp4 for that,
             as AITER has them (gfx950), with SwiGLU from 256 tokens on (environment: GPTOSS_SWIGLU_MXFP4_BF16_BOUND); where gate
             and up take turns fp8, from 256 tokens on (AITER_BF16_FP8_MOE_BOUND; gfx942: never).
-        w1_scale, w2_scale: fp32, of per_Tensor E numbers each; of per_Token one for each row, [E, 2 * EI] and [E, H]; of blocks
-            [E, 2 * cdiv(EI, 128), H / 128], gate's before up's, and [E, H / 128, cdiv(EI, 128)]; in any shape. Of MXFP4 e8m0
-            (torch's, or bytes) of each 32 columns, in the layout of ``e8m0_shuffle`` of all experts' rows. None where quant_type
-            is 0.
+        doweight_stage1: multiply the input of the activation by the weight, and not the result.
+        w1_scale: fp32 in any shape; per_Tensor: E numbers; per_Token: one for each row, [E, 2 * EI]; blocks: [E, 2 * cdiv(EI,
+            128), H / 128], gate's before up's. Of MXFP4 e8m0 (torch's, or bytes) of each 32 columns, in the layout of
+            ``e8m0_shuffle`` of all experts' rows. None where quant_type is 0.
+        w2_scale: fp32 in any shape; per_Tensor: E numbers; per_Token: one for each row, [E, H]; blocks: [E, H / 128, cdiv(EI,
+            128)]. Of MXFP4 as w1_scale. None where quant_type is 0.
         a1_scale: of codes one fp32 number for each token, or one for all; of blocks [M, H / 128]. Of 16-bit tokens None, or of
             fp8 by rows one number, with which they are quantised; None: each row, or each 128 columns of it, gets its own, of
-            per_Tensor all get one. a2_scale: one number, with which what the activation gives is quantised, or None.
-        doweight_stage1: the weight multiplies what the activation gets, and not the result.
-        num_local_tokens: [1] int32: so many of the tokens are there; the rows of the others become 0.
-        bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``. bias2: [E, H] fp32,
-            added to each choice's, before its weight.
+            per_Tensor all get one.
+        a2_scale: one number, with which what the activation gives is quantised, or None.
+        block_size_M: an int of at least -1, or None; accepted and ignored: AITER divides its work by it.
+        num_local_tokens: [1] int32, the number of valid tokens; rows of the others become 0.
+        moe_sorting_dispatch_policy: an int; accepted and ignored: AITER divides its work by it.
         dtype: bf16 or fp16, the type of the result; None: that of hidden_states, which it is without quantisation.
+        hidden_pad: the number of last columns of H that are padding, less than H: their weights are zero. Of MXFP4 whole groups
+            of 32 are left out.
+        intermediate_pad: the number of last columns of EI that are padding, less than EI: their weights are zero. Of MXFP4 whole
+            groups of 32 are left out.
+        bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``.
+        bias2: [E, H] fp32, added to each choice's, before its weight.
+        splitk: an int; accepted and ignored: AITER divides its work by it.
+        swiglu_limit: before it gate is at most that, up too, or its negative; 0, None: 7 for SwiGLU, else as they are. Not
+            negative, and not NaN.
+        beta: a number, or None; ignored: it belongs to an activation that is not supported.
+        linear_beta: a number, or None; ignored: it belongs to an activation that is not supported.
         gate_mode: "separated", or "interleave": of MXFP4 16 rows of gate and 16 of up take turns in w1 and w1_scale, as
             ``shuffle_weight_a16w4`` and ``shuffle_scale_a16w4`` have them with gate_up. Of other weights it means nothing, as in
             AITER; SGLang always says it.
-        shared_w1, shared_w2, shared_w1_scale, shared_w2_scale, stage2_scatter: None. shared_expert_id: -1.
-        hidden_pad, intermediate_pad: columns behind those that count, where the weights are zero, less than H and EI; of MXFP4
-            whole 32 of them are left out.
+        shared_w1: only None is supported.
+        shared_w2: only None is supported.
+        shared_w1_scale: only None is supported.
+        shared_w2_scale: only None is supported.
+        shared_expert_id: only -1 is supported.
+        stage2_scatter: only None is supported.
         quant_dtype_a: what rows become before the products; None: what AITER would have. Of MXFP4 that of hidden_states, which
             leaves them as they are, e4m3fn or fp4 (gfx950); of other weights what they have anyway.
-        no_combine: what each choice adds, with its weight, in a row of its own; a choice of no expert, and one of a token that is
-            not there, has zeros.
-        output: the result is written there, too, and it is returned: of its shape and type.
-        block_size_M, moe_sorting_dispatch_policy, splitk: whole numbers (block_size_M of at least -1), or None: how AITER divides
-            the work; they change no result, and nothing here. beta, linear_beta: numbers, or None, of an activation that is not
-            here; of the others they change nothing, as in AITER.
+        no_combine: return each choice's weighted result in a row of its own. A choice of no expert, or of a token that is not
+            valid, gives zeros.
+        output: [M, H] of the type of the result, written and returned; made when None.
 
     Returns:
         [M, H], with no_combine [M, topk, H].
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit. ValueError: H is no multiple of 128 with blocks.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
+        ValueError: H is no multiple of 128 with blocks.
 
     Source: AITER ``fused_moe``.
     """
@@ -177,7 +191,7 @@ def fused_moe(
 
 
 def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
-    """What serves the arguments, and them.
+    """Choose the function that serves the arguments, and pack them.
 
     Raises:
         UnsupportedError: weights of a kind that nothing serves, or a value that means nothing.
@@ -192,7 +206,7 @@ def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
 
 
 def _served(*given: Any) -> torch.Tensor:
-    """The arguments, and the marks of both weights, which ``_KINDS`` read themselves."""
+    """Serve the arguments, reading the weights' marks too."""
     serve, asked = _read(*given[:-2])
     return serve(asked)
 
@@ -233,7 +247,9 @@ def _no_shared(*given: Any) -> None:
 def _delivered(
     serve: Callable[[Asked], torch.Tensor], asked: Asked, no_combine: bool, output: torch.Tensor | None
 ) -> torch.Tensor:
-    """What ``serve`` makes, of each choice or of each token, in ``output`` where there is one.
+    """Run ``serve`` and write its result to ``output`` if given.
+
+    The result is one row for each choice, or for each token.
 
     Raises:
         UnsupportedError: ``output`` is another tensor than the result.

@@ -33,18 +33,23 @@ def fused_recurrent_gated_delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """The gated delta rule, token by token, with a state h [K, V] in fp32 for each head of values.
+    """Apply the gated delta rule token by token.
+
+    ``h = exp(g) * h``, ``u = beta * (v - h.T @ k)``, ``h = h + outer(k, u)``, ``out = h.T @ q * scale``, with a state h [K, V]
+    for each head of values.
 
     ``h = exp(g) * h``, ``u = beta * (v - h.T @ k)``, ``h = h + outer(k, u)``, ``out = h.T @ q * scale``; with gk and gv
     ``h = exp(g) * outer(exp(gk), exp(gv)) * h`` first.
 
     Args:
-        q, k: [batch, tokens, heads, K] bf16 or fp16, K a multiple of 8 and at most 256. Rows begin at multiples of 16 bytes; the
-            last dim must be contiguous.
+        q: [B, L, H, K] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, K], K a multiple of 8 and at
+            most 256; rows begin at multiples of 16 bytes, as those of ``k``.
+        k: as ``q``: [batch, tokens, heads, K] bf16 or fp16, rows at multiples of 16 bytes; the last dim must be contiguous.
         v: [batch, tokens, value heads, V]; value heads are a multiple of the heads, and each group of them has one of q and k.
         g: [batch, tokens, value heads] fp32, the logarithm of the decay; None is 0.
-        gk, gv: [batch, tokens, value heads, K] and [batch, tokens, value heads, V] fp32, logarithms of decays of the rows and of
-            the columns of the state, contiguous; None is 0.
+        gk: [B, L, HV, K] fp32, or None; [batch, tokens, value heads, K], the logarithm of a decay of each row of the state; None
+            is 0.
+        gv: [B, L, HV, V] fp32, or None; [batch, tokens, value heads, V], of each column; None is 0.
         beta: [batch, tokens, value heads], fp32, bf16 or fp16 (made fp32 first with gk, gv, or states in bf16); None is 1. One
             for each column (AITER's form of four dims) is refused.
         scale: of q, K**-0.5 when None.
@@ -58,8 +63,9 @@ def fused_recurrent_gated_delta_rule(
         out [batch, tokens, value heads, V], and the last states [sequences, value heads, K, V] fp32, or None.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``fused_recurrent_gated_delta_rule``; Yang, Kautz, Hatamizadeh, Gated Delta Networks.
     """
@@ -87,7 +93,10 @@ def chunk_gated_delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     cu_seqlens: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """:func:`fused_recurrent_gated_delta_rule` of whole prompts, 64 tokens at once by matrix products.
+    """Apply the gated delta rule to whole prompts.
+
+    As ``fused_recurrent_gated_delta_rule``. Where K is 64 or 128, 64 tokens are taken at once by matrix products in fp32; else
+    token by token.
 
     That is where K is 64 or 128, beta fp32, q and k lie at multiples of 16 elements, and sequences have 64 tokens and more on
     average; else it goes from token to token.
@@ -95,16 +104,27 @@ def chunk_gated_delta_rule(
     in a token makes its results and those behind it NaN where 64 are taken at once.
 
     Args:
-        q, k, v, scale, initial_state, output_final_state, use_qk_l2norm_in_kernel, cu_seqlens: as of
-            :func:`fused_recurrent_gated_delta_rule`, but states are fp32.
+        q: [B, L, H, K] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, K], K a multiple of 8 and at
+            most 256; rows begin at multiples of 16 bytes, as those of ``k``.
+        k: as ``q``: [batch, tokens, heads, K] bf16 or fp16, rows at multiples of 16 bytes; the last dim must be contiguous.
+        v: [B, L, HV, V] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, value heads, V]; the value heads
+            are a multiple of the heads.
         g: [batch, tokens, value heads] fp32, the logarithm of each token's decay.
         beta: [batch, tokens, value heads], fp32, bf16 or fp16.
+        scale: K**-0.5 when None.
+        initial_state: [N, HV, K, V] fp32, or None; [sequences, value heads, K, V]; None is 0.
+        output_final_state: return the states behind the last tokens, fp32, too; else None in their place.
+        use_qk_l2norm_in_kernel: q and k are over ``sqrt(sum(x**2) + 1e-6)`` of their rows first, in fp32.
+        cu_seqlens: [starts] int64 or int32, or None; where each sequence of a batch of one begins, and where the last ends; rows
+            of no sequence are not written.
 
     Returns:
         out [batch, tokens, value heads, V], and the last states [sequences, value heads, K, V] fp32, or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``chunk_gated_delta_rule``.
     """
@@ -127,11 +147,15 @@ def fused_gdn_gating_and_sigmoid(
     softplus_beta: float = 1.0,
     softplus_threshold: float = 20.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gates of the gated delta rule, in fp32: ``-exp(A_log) * softplus(a + dt_bias)`` and ``sigmoid(b)``.
+    """Compute the gates of the gated delta rule.
+
+    ``g = -exp(A_log) * softplus(a + dt_bias)`` and ``beta = sigmoid(b)``, in fp32.
 
     Args:
-        A_log: [value heads] fp32. dt_bias: [value heads] fp32, bf16 or fp16.
-        a, b: [tokens, value heads] bf16, fp16 or fp32; both may be parts of one tensor, whose last dim must be contiguous.
+        A_log: [value heads] fp32.
+        a: [tokens, value heads] bf16, fp16 or fp32; ``a`` and ``b`` may be parts of one tensor; the last dim must be contiguous.
+        b: [tokens, value heads], as ``a``; the last dim must be contiguous.
+        dt_bias: [value heads] fp32, bf16 or fp16.
         softplus_beta: ``softplus(x) = log(1 + exp(softplus_beta * x)) / softplus_beta``.
         softplus_threshold: where ``softplus_beta * x`` is above it, softplus is x.
 
@@ -139,7 +163,9 @@ def fused_gdn_gating_and_sigmoid(
         The logarithm of the decay and beta, [tokens, value heads] fp32 both.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_gdn_gating_and_sigmoid``.
     """

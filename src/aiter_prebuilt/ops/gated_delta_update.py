@@ -36,14 +36,17 @@ def fused_recurrent_gated_delta_rule_update(
     use_qk_l2norm_in_kernel: bool = False,
     state_layout: str = "hkv",
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """:func:`fused_recurrent_gated_delta_rule` of a decode step, as vLLM has it: states in a pool, in place.
+    """Run a decode step of the gated delta rule.
+
+    As ``fused_recurrent_gated_delta_rule``, in vLLM's form: states are in slots of a pool, which are read and written in place.
 
     A sequence begins with the state in its first slot, or behind the last of the last step's accepted tokens, and leaves
     the state behind each of its tokens in that token's slot.
 
     Args:
-        q, k: [batch, tokens, heads, K] bf16 or fp16, K a multiple of 8 and at most 256. Rows begin at multiples of 16 bytes; the
-            last dim must be contiguous.
+        q: [B, L, H, K] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, K], K a multiple of 8 and at
+            most 256; rows begin at multiples of 16 bytes, as those of ``k``.
+        k: as ``q``: [batch, tokens, heads, K] bf16 or fp16, rows at multiples of 16 bytes; the last dim must be contiguous.
         v: [batch, tokens, value heads, V]; value heads are a multiple of the heads, and each group of them has one of q and k.
         g: [batch, tokens, value heads] or [tokens, value heads] fp32, the logarithm of the decay.
         beta: of the shape of g, fp32, bf16 or fp16; None is 1.
@@ -63,8 +66,9 @@ def fused_recurrent_gated_delta_rule_update(
         out [batch, tokens, value heads, V], and ``initial_state``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: vLLM's ``fused_recurrent_gated_delta_rule``.
     """
@@ -99,28 +103,43 @@ def fused_sigmoid_gating_delta_rule_update(
     cu_seqlens: torch.Tensor | None = None,
     state_layout: str = "hkv",
 ) -> torch.Tensor:
-    """A decode step of the gated delta rule with its gates, behind states in slots of a pool, in place.
+    """Run a gated delta rule decode step with its gates.
+
+    The kernel computes ``g = -exp(A_log) * softplus(a + dt_bias)`` and ``beta = sigmoid(b)``. States are in slots of a pool, in
+    place.
 
     ``g = -exp(A_log) * softplus(a + dt_bias)`` and ``beta = sigmoid(b)``, in fp32, then :func:`fused_recurrent_gated_delta_rule`.
 
     Args:
-        A_log: [value heads] fp32. dt_bias: [value heads] fp32, bf16 or fp16.
-        a, b: [tokens, value heads], or with the batch in front, of the type of q; both may be parts of one tensor, whose last dim
-            must be contiguous.
+        A_log: [value heads] fp32.
+        a: [tokens, value heads], or with the batch in front, of the type of q; ``a`` and ``b`` may be parts of one tensor; the
+            last dim must be contiguous.
+        dt_bias: [value heads] fp32, bf16 or fp16.
         softplus_beta: ``softplus(x) = log(1 + exp(softplus_beta * x)) / softplus_beta``.
         softplus_threshold: where ``softplus_beta * x`` is above it, softplus is x.
-        q, k, v, scale, use_qk_l2norm_in_kernel, cu_seqlens: as of :func:`fused_recurrent_gated_delta_rule_update`.
+        q: [B, L, H, K] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, K], K a multiple of 8 and at
+            most 256; rows begin at multiples of 16 bytes, as those of ``k``.
+        k: as ``q``: [batch, tokens, heads, K] bf16 or fp16, rows at multiples of 16 bytes; the last dim must be contiguous.
+        v: [B, L, HV, V] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, value heads, V]; the value heads
+            are a multiple of the heads.
+        b: as ``a``; the last dim must be contiguous.
         initial_state_source: the pool, [slots, value heads, K, V] fp32, in place; a slot is dense. It holds the states behind the
             last tokens afterwards.
         initial_state_indices: [sequences] int32, the slot of each; one that there is not: the sequence begins with zeros, and its
             state is dropped.
+        scale: K**-0.5 when None.
+        use_qk_l2norm_in_kernel: q and k are over ``sqrt(sum(x**2) + 1e-6)`` of their rows first.
+        cu_seqlens: [starts] int64 or int32, or None; where each sequence of a batch of one begins, and where the last ends; None:
+            each of the batch is one.
         state_layout: "hkv": states are [K, V]; "hvk": [V, K], as SGLang has them.
 
     Returns:
         out [batch, tokens, value heads, V].
 
     Raises:
-        UnsupportedError: another layout, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another layout, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``fused_sigmoid_gating_delta_rule_update``.
     """

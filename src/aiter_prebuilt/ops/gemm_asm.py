@@ -28,11 +28,15 @@ def gemm_a16w16_asm(
     kernelName: str | None = None,
     bpreshuffle: bool = False,
 ) -> torch.Tensor:
-    """``out = A @ B.T + bias``, bf16 in, accumulated in fp32 on the matrix cores; ``out`` is returned.
+    """Multiply bf16 matrices into fp32.
+
+    ``out = A @ B.T + bias``, bf16 in, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
     Args:
-        A: [m, k] bf16. B: [n, k] bf16. out: [m, n] fp32 or bf16, written. All contiguous, A and B at multiples of 4 bytes.
-            AITER's objects take k and n of multiples of 64, fp32 for out and no bias; kernels of ours take the rest.
+        A: [m, k] bf16.
+        B: [n, k] bf16.
+        out: [m, n] fp32 or bf16, written. All contiguous, A and B at multiples of 4 bytes. AITER's objects take k and n of
+            multiples of 64, fp32 for out and no bias; kernels of ours take the rest.
         bias: [n] bf16, or None.
         splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None, 1 with a kernelName.
             Kernels of ours choose for themselves.
@@ -44,8 +48,9 @@ def gemm_a16w16_asm(
         ``out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a16w16_asm``.
     """
@@ -73,22 +78,27 @@ def mi350_a8w8_blockscale_asm(
     w_scale: torch.Tensor,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """``XQ @ W.T`` of fp8, each 128 columns of K scaled, accumulated in fp32 on the matrix cores; ``out`` is returned.
+    """Multiply block-scaled fp8 matrices, the weight shuffled.
+
+    ``XQ @ W.T`` of fp8, each 128 columns of K scaled, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
     On gfx950, with m at least 16, k at least 512 and n a multiple of 256, by AITER's objects, which lack waits and a barrier
     before they write their result: hsa/findings.toml. Else by kernels of ours.
 
     Args:
-        XQ: [m, k] the target's own fp8, k a multiple of 128. WQ: [n, k] fp8, n a multiple of 128, in the layout of
-            ``shuffle_weight`` (16, 16).
-        x_scale: [k / 128, m] fp32, per 128 columns of each row. w_scale: [n / 128, k / 128] fp32, per 128 x 128.
+        XQ: [m, k] the target's own fp8, k a multiple of 128.
+        WQ: [n, k] fp8, n a multiple of 128, in the layout of ``shuffle_weight`` (16, 16).
+        x_scale: [k / 128, m] fp32, per 128 columns of each row.
+        w_scale: [n / 128, k / 128] fp32, per 128 x 128.
         out: [m, n] bf16, written. All contiguous.
 
     Returns:
         ``out``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mi350_a8w8_blockscale_asm``.
     """

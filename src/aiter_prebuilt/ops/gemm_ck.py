@@ -25,11 +25,15 @@ def batched_gemm_a8w8(
     bias: torch.Tensor | None = None,
     splitK: int = 0,
 ) -> torch.Tensor:
-    """``out[b] = (XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32; ``out`` is returned.
+    """Multiply batches of int8 matrices into ``out``.
+
+    ``out[b] = (XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32; ``out`` is returned.
 
     Args:
-        XQ: [l, m, k] int8, k a multiple of 16 and larger than 256. WQ: [l, n, k] int8, n a multiple of 4.
-        x_scale: [l, m, 1] fp32. w_scale: [l, 1, n] fp32.
+        XQ: [l, m, k] int8, k a multiple of 16 and larger than 256.
+        WQ: [l, n, k] int8, n a multiple of 4.
+        x_scale: [l, m, 1] fp32.
+        w_scale: [l, 1, n] fp32.
         out: [l, m, n] bf16 or fp16, written. A tensor that is not dense is copied.
         bias: None only (AITER takes one and does not add it).
         splitK: any value; AITER splits nothing.
@@ -38,8 +42,9 @@ def batched_gemm_a8w8(
         ``out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``batched_gemm_a8w8``.
     """
@@ -57,10 +62,13 @@ def batched_gemm_bf16(
     bias: torch.Tensor | None = None,
     splitK: int = 0,
 ) -> torch.Tensor:
-    """``out[b] = XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; ``out`` is returned.
+    """Multiply batches of bf16 matrices into ``out``.
+
+    ``out[b] = XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; ``out`` is returned.
 
     Args:
-        XQ: [l, m, k] bf16, k a multiple of 8 and larger than 128. WQ: [l, n, k] bf16, n a multiple of 4.
+        XQ: [l, m, k] bf16, k a multiple of 8 and larger than 128.
+        WQ: [l, n, k] bf16, n a multiple of 4.
         out: [l, m, n] bf16, written. A tensor that is not dense is copied.
         bias: None only (AITER takes one and does not add it).
         splitK: any value; AITER splits nothing.
@@ -69,8 +77,9 @@ def batched_gemm_bf16(
         ``out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``batched_gemm_bf16``.
     """

@@ -34,27 +34,34 @@ def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
     transpose_bm_in: bool = False,
     config: str | None = None,
 ) -> torch.Tensor:
-    """``(fp8(X[b]) @ WQ[b].T) * w_scale + bias[b]`` for each b; each 128 columns of a row of X have a scale of their own.
+    """Quantise rows to fp8 and multiply, batch by batch.
+
+    ``(fp8(X[b]) @ WQ[b].T) * w_scale + bias[b]`` for each b; each 128 columns of a row of X have a scale of their own.
 
     Accumulated in fp32 on the matrix cores, rounded once.
 
     Args:
         X: [l, m, k] bf16 or fp16, with transpose_bm_in [m, l, k]; k a multiple of 128, the last dim contiguous, rows and matrices
-            at multiples of 16 bytes. It is made fp8 as ``x / s``, s a 448th (gfx942: a 240th) of the largest size of its group.
-            A row with an infinity or NaN gives NaN.
+            at multiples of 16 bytes. It is made fp8 as ``x / s``, s a 448th (gfx942: a 240th) of the largest size of its group. A
+            row with an infinity or NaN gives NaN.
         WQ: [l, n, k] the target's own fp8, rows and matrices at multiples of 16 bytes.
         w_scale: fp32, one number.
+        group_size: only 128 is supported.
         bias: [l, 1, n] of the type of X.
         dtype: that of X; bf16 when None. It is not looked at where YQ is given.
+        splitK: only None is supported.
         YQ: [l, m, n], with transpose_bm [m, l, n], written; made when None.
-        group_size, splitK, config: 128, None and None only.
+        transpose_bm: YQ has the batch behind the rows: [m, l, n].
+        transpose_bm_in: X has the batch behind the rows: [m, l, k].
+        config: only None is supported.
 
     Returns:
         ``YQ``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant``.
     """
@@ -81,7 +88,9 @@ def gemm_a16w8_blockscale(
     config: str | None = None,
     skip_reduce: bool = False,
 ) -> torch.Tensor:
-    """``x @ w.T`` with a scale for each 128 x 128 of w, accumulated in fp32 on the matrix cores, rounded once.
+    """Multiply 16-bit rows by a block-scaled fp8 weight.
+
+    ``x @ w.T`` with a scale for each 128 x 128 of w, accumulated in fp32 on the matrix cores, rounded once.
 
     Args:
         x: [m, k] bf16 or fp16, k a multiple of 128, the last dim contiguous, rows at multiples of 16 bytes.
@@ -91,14 +100,16 @@ def gemm_a16w8_blockscale(
         y: [m, n], written; made when None.
         prequant: each 128 columns of a row are made fp8, as ``x / s``, s a 448th (gfx942: a 240th) of their largest size, and the
             product is one of fp8; a row with an infinity or NaN gives NaN then.
-        config, skip_reduce: None and False only.
+        config: only None is supported.
+        skip_reduce: only False is supported.
 
     Returns:
         ``y``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a16w8_blockscale``.
     """

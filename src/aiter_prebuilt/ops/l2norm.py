@@ -22,7 +22,9 @@ def l2norm_fwd(
     output_dtype: torch.dtype | None = None,
     need_rstd: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """``y = x / sqrt(sum(x**2) + eps)`` of rows, in fp32, rounded once.
+    """Normalise rows by their L2 norm, in fp32.
+
+    ``y = x / sqrt(sum(x**2) + eps)`` of rows, in fp32, rounded once.
 
     Args:
         x: [..., N] bf16, fp16 or fp32; rows may be strided, the last dim must be contiguous.
@@ -34,7 +36,9 @@ def l2norm_fwd(
         (y, factors): new, [..., N], and [...] fp32 or None.
 
     Raises:
-        UnsupportedError: another type, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another type, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``l2norm_fwd``.
     """

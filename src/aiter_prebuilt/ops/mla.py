@@ -48,34 +48,49 @@ def mla_decode_stage1_asm_fwd(
     use_valid_split_count_reduce: int = 0,
     causal: bool = True,
 ) -> None:
-    """Attention over a paged latent cache, each part of a context apart; AITER's assembly.
+    """Attend over parts of a paged latent cache.
+
+    The parts of a context are computed separately, by AITER's assembly.
 
     Each part is the mean of its values, and the natural logarithm of the sum of its exponentials.
     Queries of a batch are the last of its context, and each sees the keys up to its own place.
 
     Args:
-        Q: [tokens, heads, 576] bf16 or the target's fp8, 16 or 128 heads. KV: [pages, 1, 1, 576], one key a page, whose first 512
-            numbers are its values. bf16 with bf16, fp8 with fp8, and with work_info_set bf16 with fp8 (16 heads).
-            Page 0 is read for keys behind the end of a context, whether a list names it or not: NaN or infinity there makes all
-            results NaN, as in AITER.
-        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin. kv_page_indices: int32.
-            kv_last_page_lens: [batches] int32, ones.
+        Q: [tokens, heads, 576] bf16 or the target's fp8, 16 or 128 heads.
+        KV: [pages, 1, 1, 576], one key a page, whose first 512 numbers are its values. bf16 with bf16, fp8 with fp8, and with
+            work_info_set bf16 with fp8 (16 heads). Page 0 is read for keys behind the end of a context, whether a list names it
+            or not: NaN or infinity there makes all results NaN, as in AITER.
+        qo_indptr: [batches + 1] int32, where the queries of each batch begin.
+        kv_indptr: [batches + 1] int32, where the pages of each batch begin.
+        kv_page_indices: int32.
+        kv_last_page_lens: [batches] int32, ones.
         num_kv_splits_indptr: [batches + 1] int32, 0, n, 2 * n ...: every context in n parts; blocks of 16 keys go to the parts in
             turn (32 for 128 heads in fp8, 64 for 16 heads and one query each). None: works are listed.
-        work_indptr, work_info_set: [units + 1], [works, 8] int32, the works of each compute unit. work_meta_data: any value; the
-            table of their addresses is made here.
+        work_meta_data: any value; the table of their addresses is made here.
+        work_indptr: [units + 1] int32, where the work items of each compute unit begin, or None.
+        work_info_set: [works, 8] int32, the work items of all compute units, or None.
         max_seqlen_q: the largest number of queries of a batch. 128 heads in bf16: 1. fp8 with 16 heads: 1. Works: up to 4.
-        page_size, nhead_kv, cp_world_size: 1 only. lse: None only. causal: True only; ``mla_decode_fwd`` takes more.
+        page_size: only 1 is supported.
+        nhead_kv: only 1 is supported.
         softmax_scale: more than 0.
         splitData: [tokens, n, heads, 512] fp32, or with works [rows, 1, heads, 512]. One part is the result in bf16, unless 16
-            heads have one query each in bf16. splitLse: fp32, with a last dim of 1. Parts without a key stay as they are.
+            heads have one query each in bf16.
+        splitLse: fp32, with a last dim of 1. Parts without a key stay as they are.
         output: [tokens, heads, 512] bf16: works that are no part write it.
-        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
-        g_kv_indptr, cp_rank, valid_split_count, use_valid_split_count_reduce: any value; no object here reads or writes them.
+        lse: None only.
+        q_scale: [1] fp32, the factor of fp8 queries.
+        kv_scale: [1] fp32, the factor of fp8 keys and values.
+        g_kv_indptr: accepted and ignored.
+        cp_world_size: only 1 is supported.
+        cp_rank: accepted and ignored.
+        valid_split_count: accepted and ignored.
+        use_valid_split_count_reduce: accepted and ignored.
+        causal: True only; ``mla_decode_fwd`` takes more.
 
     Raises:
         UnsupportedError: an option that no kernel covers, a scale that is not above 0, or a tensor that requires grad.
-            ArgumentError, NoKernelError: the call does not fit.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mla_decode_stage1_asm_fwd``.
     """
@@ -103,19 +118,27 @@ def mla_prefill_asm_fwd(
     splitData: torch.Tensor,
     splitLse: torch.Tensor,
 ) -> None:
-    """Causal attention of many queries over a paged latent cache, in one part; AITER's assembly.
+    """Attend many queries over a paged latent cache.
+
+    Causal, in one part; AITER's assembly.
 
     Args:
-        Q: [tokens, heads, 576] bf16, 16 or 128 heads. KV: [pages, 1, 1, 576] bf16, one key a page, whose first 512 numbers are
-            its values. Page 0 is read for keys behind the end of a context, as of ``mla_decode_stage1_asm_fwd``.
-        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; the queries are the last
-            of the context. kv_page_indices: int32. kv_last_page_lens: [batches] int32, ones.
-        max_seqlen_q: the largest number of queries of a batch. softmax_scale: more than 0.
-        splitData: [tokens, 1, heads, 512] bf16, written. splitLse: [tokens, 1, heads, 1] fp32, left as it is.
+        Q: [tokens, heads, 576] bf16, 16 or 128 heads.
+        KV: [pages, 1, 1, 576] bf16, one key a page, whose first 512 numbers are its values. Page 0 is read for keys behind the
+            end of a context, as of ``mla_decode_stage1_asm_fwd``.
+        qo_indptr: [batches + 1] int32, where the queries of each batch begin; they are the last of the context.
+        kv_indptr: [batches + 1] int32, where the pages of each batch begin.
+        kv_page_indices: int32.
+        kv_last_page_lens: [batches] int32, ones.
+        max_seqlen_q: the largest number of queries of a batch.
+        softmax_scale: more than 0.
+        splitData: [tokens, 1, heads, 512] bf16, written.
+        splitLse: [tokens, 1, heads, 1] fp32, left as it is.
 
     Raises:
-        UnsupportedError: a scale that is not above 0, or a tensor that requires grad. ArgumentError, NoKernelError: the call does
-            not fit.
+        UnsupportedError: a scale that is not above 0, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mla_prefill_asm_fwd``.
     """
@@ -137,23 +160,28 @@ def mla_reduce_v1(
     final_output: torch.Tensor | None = None,
     final_lse: torch.Tensor | None = None,
 ) -> None:
-    """Rows of partial attention made one, tile by tile, as the lists of persistent attention say.
+    """Combine partial rows of persistent attention.
+
+    Tile by tile, as its lists say.
 
     Args:
         partial_output: [rows, heads, 512] fp32, or [rows, 1, heads, 512]; of prompts (``mla_prefill_ps_asm_fwd``) 128 columns.
-            partial_lse: [rows, heads] fp32, natural logarithms, with a last dim of 1 or without.
+        partial_lse: [rows, heads] fp32, natural logarithms, with a last dim of 1 or without.
         reduce_indptr: [tiles + 1] int32, where the parts of each tile begin in reduce_partial_map, int32, which says the row of
             each part's first token. Tiles of fewer than two parts are left as they are.
-        reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles are one behind the
-            other, of as many tokens as there are rows between the first two of reduce_partial_map.
-        max_seqlen_q: the most tokens of a tile, as a hint: many are shared by several workgroups. num_kv_splits: 0 and more; a
-            tile may have any number of parts.
-        final_output: [tokens, heads, 512 or 128] bf16 or fp16, its last dim contiguous, written; it has to be given. final_lse:
-            [tokens, heads] fp32, written. Callers of AITER's older trees, where final_output and final_lse stood in the place of
-            num_kv_splits, or of max_seqlen_q, are understood, too.
+        reduce_final_map: [tiles, 2] int32, first token and end of each tile; None: all tiles are one behind the other, of as many
+            tokens as there are rows between the first two of reduce_partial_map.
+        reduce_partial_map: [parts] int32, the first row of each partial result, tile by tile.
+        max_seqlen_q: the most tokens of a tile, as a hint: many are shared by several workgroups.
+        num_kv_splits: 0 and more; a tile may have any number of parts.
+        final_output: [tokens, heads, 512 or 128] bf16 or fp16, its last dim contiguous, written; it has to be given.
+        final_lse: [tokens, heads] fp32, written. Callers of AITER's older trees, where final_output and final_lse stood in the
+            place of num_kv_splits, or of max_seqlen_q, are understood, too.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mla_reduce_v1``.
     """
@@ -178,22 +206,33 @@ def mla_prefill_fwd(
     logit_cap: float = 0.0,
     num_kv_splits: int | None = None,
 ) -> Any:
-    """Causal attention of many queries over a paged latent cache; AITER's assembly, a kernel of ours for what it does not take.
+    """Attend many queries over a paged latent cache.
+
+    Causal; AITER's assembly, a kernel of ours for other heads and sizes.
 
     Args:
-        q, kv_buffer, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q: as of ``mla_prefill_asm_fwd``, but q has
-            any number of heads; the assembly takes 16 and 128, and less than 2 GiB of queries. It reads page 0 of kv_buffer for
-            keys behind the end of a context, whether a list names it or not: where it holds NaN or infinity, all of ``o`` is
-            NaN, as in AITER. Keep it finite, or take heads of our kernel, which reads no key that is not listed.
-        o: [tokens, heads, 512] bf16, written. sm_scale: more than 0; 576**-0.5 when None.
-        logit_cap: 0 only. num_kv_splits: any value; there is one part.
+        q: [T, H, 576] bf16, any H; AITER's assembly takes 16 and 128.
+        kv_buffer: [P, 1, 1, 576] bf16, the first dim may be strided, the others are dense; pages of one key; AITER's assembly
+            reads page 0 for keys behind the end of a context, and where it holds NaN or infinity all of the result is NaN; more
+            queries than keys give no result of use, and a sequence without keys may leave its rows of the result as they were, as
+            AITER's objects do (0 where a context is in several parts).
+        o: [tokens, heads, 512] bf16, written.
+        qo_indptr: [batches + 1] int32, where the queries of each batch begin; they are the last of the context.
+        kv_indptr: [batches + 1] int32, where the pages of each batch begin.
+        kv_indices: [pages] int32, the pages of all batches, one behind the other.
+        kv_last_page_lens: [batches] int32, the keys of each batch's last page.
+        max_seqlen_q: the most queries of a batch.
+        sm_scale: more than 0; 576**-0.5 when None.
+        logit_cap: 0 only.
+        num_kv_splits: any value; there is one part.
 
     Returns:
         ``o``, and logarithms fp32 [tokens, 1, heads, 1] that nobody writes, as AITER's are.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``aiter.mla.mla_prefill_fwd``.
     """

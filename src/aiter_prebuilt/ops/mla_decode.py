@@ -63,7 +63,9 @@ def mla_decode_fwd(
     cp_rank: int = 0,
     causal: bool = True,
 ) -> Any:
-    """Attention of the latest queries over a paged latent cache; AITER's assembly, a kernel of ours for what it does not take.
+    """Attend the latest queries over a paged latent cache.
+
+    AITER's assembly, a kernel of ours for what it does not take.
 
     Queries of a batch are the last of its context. The assembly takes pages of one key, without a cap: 16 heads, 128 heads with
     one query each or in fp8, fp8 with 16 heads and one query each; there may not be more queries than keys then, which nobody
@@ -73,27 +75,39 @@ def mla_decode_fwd(
     0, but for one part or works by the assembly, which leaves it.
 
     Args:
-        q: [tokens, heads, 576] bf16, fp16 or the target's fp8. kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8;
-            the first 512 numbers of a key are its values. Rows and pages lie at multiples of 16 bytes.
+        q: [tokens, heads, 576] bf16, fp16 or the target's fp8.
+        kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8; the first 512 numbers of a key are its values. Rows and
+            pages lie at multiples of 16 bytes.
         o: [tokens, heads, 512] bf16, fp16 with fp16, written.
-        qo_indptr, kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin; where the assembly has one
-            query for each of 16 heads, every batch has one: [0, 1, 2 ...]. kv_indices: int32, the pages.
-            kv_last_page_lens: [batches] int32, the keys of the last page. A page that is not there is read as it is named.
-        max_seqlen_q: the largest number of queries of a batch. page_size: that of kv_buffer. nhead_kv: 1 only.
-        sm_scale: more than 0; 576**-0.5 when None. logit_cap: above 0 a score x is cap * tanh(x / cap); above about 1,000
-            logarithms lose digits (1e-3 at 10,000).
+        qo_indptr: [batches + 1] int32, where the queries of each batch begin. Where the assembly has one query for each of 16
+            heads, every batch has one: [0, 1, 2 ...].
+        kv_indptr: [B + 1] int32, where the pages of each sequence start in kv_indices.
+        kv_indices: int32, the pages.
+        kv_last_page_lens: [batches] int32, the keys of the last page. A page that is not there is read as it is named.
+        max_seqlen_q: the largest number of queries of a batch.
+        page_size: that of kv_buffer.
+        nhead_kv: 1 only.
+        sm_scale: more than 0; 576**-0.5 when None.
+        logit_cap: above 0 a score x is cap * tanh(x / cap); above about 1,000 logarithms lose digits (1e-3 at 10,000).
         num_kv_splits: parts of each context, up to 4096, fewer in fp8 where contexts are short; AITER's rule of the number of
             compute units, batches and keys when None. With works it is not looked at.
-        work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map: int32, as ``get_mla_metadata_v1``
-            makes them of the same heads, queries, page_size and causal: each compute unit's list of works, and which of them are
-            made one. The assembly takes works of pages of one key, without a cap: in bf16 and bf16 with fp8 16 heads and up to 4
-            queries, or other multiples of 16 and one query; in fp8 128 heads, or such with one query. All others are taken by our
-            kernel, and all of which logarithms are wanted. Without one of the lists contexts are split without them.
-        q_scale, kv_scale: [1] fp32, what fp8 is multiplied with.
+        num_kv_splits_indptr: accepted and ignored.
+        work_meta_data: accepted and ignored.
+        work_indptr: [W1] int32, or None; the five lists of works together: AITER's assembly where it has a kernel for them, else
+            one of ours.
+        work_info_set: [works, 8] int32, the work items of all compute units, or None.
+        reduce_indptr: [tiles + 1] int32, where the parts of each tile begin, or None.
+        reduce_final_map: [tiles, 2] int32, the rows of the result of each tile, or None.
+        reduce_partial_map: [parts] int32, the first row of each partial result, or None.
+        q_scale: [1] fp32, the factor of fp8 queries.
+        kv_scale: [1] fp32, the factor of fp8 keys and values.
+        intra_batch_mode: accepted and ignored.
+        return_logits: accepted and ignored.
         return_lse: the logarithms are wanted, which without it are written only where parts were made one.
+        g_kv_indptr: accepted and ignored.
+        cp_world_size: 1 only.
+        cp_rank: accepted and ignored.
         causal: a query sees the keys up to its own place; False: all.
-        cp_world_size: 1 only. num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank: any
-            value.
 
     Returns:
         The parts and the natural logarithms of the sums of exponentials, fp32. The parts: [tokens, parts, heads, 512], with works
@@ -101,8 +115,9 @@ def mla_decode_fwd(
         bf16). The logarithms: [tokens, heads].
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``aiter.mla.mla_decode_fwd``.
     """
@@ -152,7 +167,7 @@ def _plan(
     max_seqlen_q: Any, page_size: Any, nhead_kv: Any, sm_scale: Any, logit_cap: Any, num_kv_splits: Any,
     *more: Any,
 ) -> Plan | None:  # fmt: skip
-    """How :func:`_decoded` does it where no works are listed."""
+    """Plan :func:`_decoded` for calls without work lists."""
     *lists, _q_scale, _kv_scale, return_lse, cp_world_size, causal, called = more
     refuse_mla_decode_fwd(nhead_kv, cp_world_size)
     if page_size != kv_buffer.shape[1] or all(lists):

@@ -32,10 +32,16 @@ def get_mla_metadata_info_v1(
     """Shapes and types of the lists that :func:`get_mla_metadata_v1` fills, for the current device.
 
     Args:
-        batch_size, max_seqlen_qo: how many batches, and queries of a batch, at most. num_head_qo: heads.
-        is_sparse: every query has keys of its own. q_dtype, kv_dtype, fast_mode: any value; the lists are the same.
-        intra_batch_mode: room for ``num_kv_splits`` works of each tile of queries; the lists have no more parts then.
-        max_split_per_batch: what the lists are to be made with; -1: as many parts as there are compute units.
+        batch_size: the largest number of batches.
+        max_seqlen_qo: the largest number of queries of a batch.
+        num_head_qo: the number of heads of queries.
+        q_dtype: accepted and ignored; the lists are the same.
+        kv_dtype: accepted and ignored; the lists are the same.
+        is_sparse: every query has keys of its own.
+        fast_mode: accepted and ignored; the lists are the same.
+        num_kv_splits: with ``intra_batch_mode``, the work items of each tile of queries.
+        intra_batch_mode: make room for ``num_kv_splits`` work items of each tile of queries; the lists have no more parts then.
+        max_split_per_batch: as of :func:`get_mla_metadata_v1`; -1: as many parts as there are compute units.
 
     Returns:
         (shape, type) of work_metadata_ptrs, work_indptr, work_info_set, reduce_indptr, reduce_final_map and reduce_partial_map. A
@@ -43,7 +49,8 @@ def get_mla_metadata_info_v1(
         shorter where the queries of a batch are several works, of which it counts one for each cut between two units.
 
     Raises:
-        UnsupportedError: num_head_qo, num_kv_splits or max_split_per_batch is none. DriverError: there is no device.
+        UnsupportedError: num_head_qo, num_kv_splits or max_split_per_batch is none.
+        DriverError: there is no device.
 
     Source: AITER ``get_mla_metadata_info_v1``.
     """
@@ -110,38 +117,55 @@ def get_mla_metadata_v1(
     dtype_q: torch.dtype | None = None,
     dtype_kv: torch.dtype | None = None,
 ) -> None:
-    """Attention over a latent cache shared out over the compute units: the lists that ``mla_decode_fwd`` takes.
+    """Share out latent attention over the compute units.
+
+    Writes the lists that ``mla_decode_fwd`` takes.
 
     They are AITER's, but that batches without queries or keys have no work (one would end its unit's list), and that no part is
     so short that one of its queries sees no key. What of a list is not needed stays as it is. Nothing is read back to the host.
 
     Args:
-        seqlens_qo_indptr, seqlens_kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin.
-            kv_last_page_lens: [batches] int32, the keys of each batch's last page.
+        seqlens_qo_indptr: [batches + 1] int32, where the queries of each batch begin.
+        seqlens_kv_indptr: [batches + 1] int32, where the pages of each batch begin.
+        kv_last_page_lens: [batches] int32, the keys of each batch's last page.
         num_heads_per_head_k: any number of heads. Other multiples of 16 than 16 and 128, up to 512, are batches of 16 heads each
             where pages have one key and ``uni_seqlen_qo`` is 1; there ``mla_decode_fwd`` takes one query no other way, so that
-            without ``uni_seqlen_qo=1`` there are several: ``max_seqlen_qo`` says so. num_heads_k: 1 only.
+            without ``uni_seqlen_qo=1`` there are several: ``max_seqlen_qo`` says so.
+        num_heads_k: 1 only.
         is_causal: queries are the last of their context, and see the keys up to their own place.
         work_metadata_ptrs: [2] uint64 (or int64), the addresses of work_indptr and work_info_set.
-        work_info_set, work_indptr: [works, 8], [units + 1] int32. Either may come first: AITER's older trees name them the other
-            way round. A work: batch, row of its part or -1, queries from and to, pages from and to, keys behind them, 0.
-        reduce_indptr, reduce_final_map, reduce_partial_map: [tiles + 1], [tiles, 2], [parts] int32. The lists have at least the
-            lengths that ``get_mla_metadata_info_v1`` says; shorter ones are of fewer parts, and are refused where they have no
-            room for one work of each tile. Where ``max_seqlen_qo`` and ``uni_seqlen_qo`` leave open how many queries there are,
-            a list that is too short is left incomplete.
-        page_size: keys of a page. kv_granularity: a power of two; parts are whole multiples of so many pages.
+        work_info_set: [works, 8] int32, written. A work item: batch, row of its part or -1, queries from and to, pages from and
+            to, keys behind them, 0. It may change places with work_indptr, as in AITER's older trees.
+        work_indptr: [units + 1] int32, written: where the work items of each compute unit begin.
+        reduce_indptr: [tiles + 1] int32, written. The lists have at least the lengths that ``get_mla_metadata_info_v1`` says;
+            shorter ones are of fewer parts, and are refused where they have no room for one work item of each tile. Where
+            ``max_seqlen_qo`` and ``uni_seqlen_qo`` leave open how many queries there are, a list that is too short is left
+            incomplete.
+        reduce_final_map: [tiles, 2] int32, written; its length as of ``reduce_indptr``.
+        reduce_partial_map: [parts] int32, written; its length as of ``reduce_indptr``.
+        page_size: keys of a page.
+        kv_granularity: a power of two; parts are whole multiples of so many pages.
         max_seqlen_qo: the largest number of queries of a batch; -1: unknown.
         uni_seqlen_qo: queries of each batch; -1: seqlens_qo_indptr says it.
+        fast_mode: the lists are those of the fast mode; accepted and ignored.
         topk: each query has keys of its own, so many at most, one list of that length behind the other; -1: it does not. Every
             batch has as many queries as the first in seqlens_qo_indptr then, also where ``uni_seqlen_qo`` says 1.
         max_split_per_batch: so many parts of a batch on average at most; -1: as many as there are units.
-        is_cp_round_robin: False only. mla_version: 0 (AITER's ``MlaVersion.V32``) only.
-        fast_mode, intra_batch_mode, dtype_q_nope, dtype_q_rope, dtype_kv_nope, dtype_kv_rope, dtype_q, dtype_kv: any value; the
-            lists are the same, those of AITER's fast mode.
+        intra_batch_mode: the lists are those of the fast mode, of as many works as they have room for; any value; it changes
+            nothing.
+        is_cp_round_robin: False only.
+        mla_version: 0 (AITER's ``MlaVersion.V32``) only.
+        dtype_q_nope: accepted and ignored.
+        dtype_q_rope: accepted and ignored.
+        dtype_kv_nope: accepted and ignored.
+        dtype_kv_rope: accepted and ignored.
+        dtype_q: accepted and ignored.
+        dtype_kv: accepted and ignored.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``get_mla_metadata_v1``, fast mode.
     """

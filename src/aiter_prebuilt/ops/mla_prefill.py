@@ -23,7 +23,9 @@ def get_ps_metadata_info_v1(
     """Shapes and types of the lists that :func:`get_ps_metadata_v1` fills, for the current device.
 
     Args:
-        batch_size, max_qlen: how many batches, and queries of a batch, at most. num_head_k: heads of keys.
+        batch_size: the largest number of batches.
+        num_head_k: heads of keys.
+        max_qlen: the largest number of queries of a batch.
         qlen_granularity: queries of a tile.
 
     Returns:
@@ -70,26 +72,39 @@ def get_ps_metadata_v1(
     is_causal: bool = True,
     need_lse: bool = False,
 ) -> None:
-    """Attention of prompts shared out over the compute units: the lists that ``mla_prefill_ps_asm_fwd`` takes.
+    """Share out prompt attention over the compute units.
+
+    Writes the lists that ``mla_prefill_ps_asm_fwd`` takes.
 
     They are AITER's, but that tiles of queries that see no key always have a work. What of a list is not needed stays as it is.
     They are made on the device: where the lengths lie there, too, nothing waits for it.
 
     Args:
-        seqlens_qo_indptr, pages_kv_indptr: [batches + 1] int32, where the queries and the pages of each batch begin.
-            context_lens: [batches] int32, the keys of each. On the device of the lists, or on the host: then they are copied.
-        gqa_ratio: any value. num_heads_k: heads of keys.
+        seqlens_qo_indptr: [batches + 1] int32, where the queries of each batch begin. On the device of the lists, or on the host:
+            then it is copied.
+        pages_kv_indptr: [batches + 1] int32, where the pages of each batch begin. On the device of the lists, or on the host:
+            then it is copied.
+        context_lens: [batches] int32, the keys of each batch. On the device of the lists, or on the host: then it is copied.
+        gqa_ratio: any value.
+        num_heads_k: heads of keys.
         work_metadata_ptrs: any value; it stays as it is, as AITER leaves it.
-        work_indptr: [workgroups + 1] int32, up to 1024 workgroups. work_info: [works, 8], reduce_indptr: [tiles + 1],
-            reduce_final_map: [tiles, 2], reduce_partial_map: [parts] int32. The lists have at least the lengths that
-            ``get_ps_metadata_info_v1`` says; one that is too short is left incomplete.
-        qhead_granularity: heads of queries that share a head of keys. qlen_granularity: queries of a tile.
-        kvlen_granularity: keys that are not taken apart, a multiple of block_size. block_size: keys of a page.
+        work_indptr: [workgroups + 1] int32, up to 1024 workgroups.
+        work_info: [works, 8] int32, written. The lists have at least the lengths that ``get_ps_metadata_info_v1`` says; one that
+            is too short is left incomplete.
+        reduce_indptr: [tiles + 1] int32, written: where the parts of each tile begin.
+        reduce_final_map: [tiles, 2] int32, written: the rows of each tile.
+        reduce_partial_map: [parts] int32, written: the first row of each partial result.
+        qhead_granularity: heads of queries that share a head of keys.
+        qlen_granularity: queries of a tile.
+        kvlen_granularity: keys that are not taken apart, a multiple of block_size.
+        block_size: keys of a page.
         is_causal: queries are the last of their context, and see the keys up to their own place.
         need_lse: False only. In AITER True makes a part of a tile that is in one piece, too, so that its logarithms are kept.
 
     Raises:
-        UnsupportedError: need_lse, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: need_lse, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``get_ps_metadata_v1``.
     """

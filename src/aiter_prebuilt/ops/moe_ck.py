@@ -36,7 +36,9 @@ def ck_moe_stage1_fwd(
     quant_type: int | Enum = 0,
     activation: int | Enum = 0,
 ) -> torch.Tensor:
-    """``out[token, choice] = act(x @ gate.T) * (x @ up.T)`` of each choice's expert; Composable Kernel.
+    """Run the first expert product with Composable Kernel.
+
+    ``out[token, choice] = act(x @ gate.T) * (x @ up.T)`` of each choice's expert; Composable Kernel.
 
     Accumulated in fp32 on the matrix cores.
 
@@ -44,24 +46,29 @@ def ck_moe_stage1_fwd(
         hidden_states: [T, D] bf16, or the target's own fp8; D a multiple of 64, more than 128, in fp8 of 128, more than 256, and
             where ``block_m`` is not 32 an even multiple.
         w1: [E, 2 * I, D] of the same type: rows of gate, then rows of up, in the layout of ``shuffle_weight`` (16, 16); I a
-            multiple of 64, of 128 where ``block_m`` is 128. w2: [E, D, I], of which only the shape counts.
+            multiple of 64, of 128 where ``block_m`` is 128.
+        w2: [E, D, I], of which only the shape counts.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of ``block_m`` makes them: choice << 24 | token, each expert's
-            padded to whole blocks with topk << 24 | T. sorted_expert_ids: int32, the expert of each block. num_valid_ids: [2]
-            int32, how many ids count, T.
+            padded to whole blocks with topk << 24 | T.
+        sorted_expert_ids: int32, the expert of each block.
+        num_valid_ids: [2] int32, how many ids count, T.
         out: [T, topk, I] bf16, written; rows of choices that no sorted id names stay as they are. All contiguous.
-        topk: choices of a token. block_m: rows of a block: 32, 64 or 128.
-        sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with, before the activation.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8. w1_scale: 2 * I fp32 numbers
-            for each expert, a1_scale: one for each token; both with 2. activation: AITER's ``ActivationType`` or its number: 0 is
-            SiLU, 1 is GELU in its erf form.
+        topk: choices of a token.
         kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
+        w1_scale: 2 * I fp32 numbers for each expert, a1_scale: one for each token; both with 2.
+        a1_scale: a1_scales elements, fp32, or None; one for each token, in any shape; with quant_type 2.
+        block_m: rows of a block: 32, 64 or 128.
+        sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with, before the activation.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form.
 
     Returns:
         ``out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``ck_moe_stage1_fwd``.
     """
@@ -92,7 +99,9 @@ def ck_moe_stage2_fwd(
     quant_type: int | Enum = 0,
     activation: int | Enum = 0,
 ) -> torch.Tensor:
-    """``out[token] += (x @ down.T) * weight`` of each choice's expert; Composable Kernel.
+    """Run the second expert product with Composable Kernel.
+
+    ``out[token] += (x @ down.T) * weight`` of each choice's expert; Composable Kernel.
 
     Accumulated in fp32 on the matrix cores, and added to ``out`` by atomic additions of bf16, in any order: ``moe_sorting`` makes
     it zeros, nothing here does.
@@ -100,25 +109,31 @@ def ck_moe_stage2_fwd(
     Args:
         inter_states: [T, topk, I] bf16, or the target's own fp8, a row for each choice of each token; I a multiple of 64, 128 or
             more, and for ``block_m`` 64 and 128 a multiple of 128, 256 and more; in fp8 twice as much each.
+        w1: [E, 2 * I, D], of which only the shape counts.
         w2: [E, D, I] of the same type, in the layout of ``shuffle_weight`` (16, 16); D a multiple of 64, of 128 where ``block_m``
-            is 64 or 128. w1: [E, 2 * I, D], of which only the shape counts.
+            is 64 or 128.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of ``block_m`` makes them: choice << 24 | token, each expert's
-            padded to whole blocks with topk << 24 | T. sorted_expert_ids: int32, the expert of each block. num_valid_ids: [2]
-            int32, how many ids count, T.
+            padded to whole blocks with topk << 24 | T.
+        sorted_expert_ids: int32, the expert of each block.
+        num_valid_ids: [2] int32, how many ids count, T.
         out: [T, D] bf16, added to. All contiguous.
-        topk: choices of a token. block_m: rows of a block: 32, 64 or 128.
+        topk: choices of a token.
+        kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
+        w2_scale: D fp32 numbers for each expert, a2_scale: one for each choice of each token; both with 2.
+        a2_scale: a2_scales elements, fp32, or None; one for each choice of each token, in any shape; with quant_type 2.
+        block_m: rows of a block: 32, 64 or 128.
         sorted_weights: [P] fp32 or None: of each sorted id what its sums are multiplied with; not None where ``block_m`` is 64 or
             128.
-        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8. w2_scale: D fp32 numbers for
-            each expert, a2_scale: one for each choice of each token; both with 2. activation: not read.
-        kernelName: AITER's name of an instance; any is taken, the instance is chosen from the shape.
+        quant_type: AITER's ``QuantType`` or its number: 0 (No) for bf16, 2 (per_Token) for fp8.
+        activation: not read.
 
     Returns:
         ``out``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``ck_moe_stage2_fwd``.
     """

@@ -32,7 +32,9 @@ def moe_cktile2stages_gemm1(
     exp_bias: torch.Tensor | None = None,
     block_m: int | None = 32,
 ) -> torch.Tensor:
-    """``Y[token, choice] = swiglu(x @ gate.T + bias, x @ up.T + bias)`` of each choice's expert; Composable Kernel.
+    """Run the first expert product with MXFP4 weights.
+
+    ``Y[token, choice] = swiglu(x @ gate.T + bias, x @ up.T + bias)`` of each choice's expert; Composable Kernel.
 
     Accumulated in fp32 on the matrix cores; SwiGLU is gpt-oss's: g = min(gate, 7), u = clip(up, -7, 7), g * sigmoid(1.702 * g) *
     (u + 1).
@@ -42,18 +44,25 @@ def moe_cktile2stages_gemm1(
         WQ: [E, 2 * I, K / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), as AITER's ``shuffle_weight_a16w4``
             (16, gate_up) has rows of gate and up; I a multiple of 128.
         Y: [T, topk, I] bf16, written; rows of choices that no sorted id names stay as they are. All contiguous.
-        sorted_ids: [P] int32, as ``moe_sorting`` with blocks of 32 makes them. sorted_expert_ids: int32, the expert of each
-            block. max_token_ids: [2] int32, how many ids count, T. topk: choices of a token.
+        sorted_ids: [P] int32, as ``moe_sorting`` with blocks of 32 makes them.
+        sorted_expert_ids: int32, the expert of each block.
+        max_token_ids: [2] int32, how many ids count, T.
+        topk: choices of a token.
+        n_padded_zeros: only 0 is supported.
+        k_padded_zeros: only 0 is supported.
+        topk_weight: not read.
+        x_scale: None.
         w_scale: e8m0 (torch's, or bytes) per 32 columns, as AITER's ``shuffle_scale_a16w4`` (gate_up) has them, in any shape.
         exp_bias: 2 * I fp32 numbers for each expert, gate's first, in any shape.
-        topk_weight: not read. n_padded_zeros, k_padded_zeros: 0. x_scale: None. block_m: 32, the rows of a block.
+        block_m: 32, the rows of a block.
 
     Returns:
         ``Y``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``moe_cktile2stages_gemm1``.
     """

@@ -25,7 +25,9 @@ def topk_gating(
     score_func: str = "sqrtsoftplus",
     num_shared_experts: int = 0,
 ) -> None:
-    """Choose each token's k best experts by scores in fp32, best first; of equal ones the lowest expert first.
+    """Score experts in fp32 and choose the k best.
+
+    Best first; of equal ones the lowest expert first.
 
     Args:
         topk_weights: [M, k + num_shared_experts] fp32, written; rows may be strided. The scores of the k experts without the
@@ -40,7 +42,9 @@ def topk_gating(
         num_shared_experts: 0 to 64.
 
     Raises:
-        UnsupportedError: another score_func, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another score_func, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``topk_gating``.
     """

@@ -50,28 +50,40 @@ def moe_gemm_a16w4(
     Args:
         x: [M, K] bf16 or fp16, rows at multiples of 16 bytes: of tokens with gather_indx, else of places.
         w: [E, K / 2, N] pairs of fp4 (torch's, or bytes: the lower half is the first), ``w.stride(1)`` 1, K a multiple of 32;
-            columns at multiples of 16 bytes. w_scales: [E, K / 32, N] e8m0 (torch's, or bytes) with any strides; with
-            swizzle_mx_scale "CDNA4_SCALE" [E, K, N / 32], ``w_scales.stride(1)`` 1: blocks of 32 columns of w and 8 scales, as
-            ``e8m0_shuffle`` has them; K is a multiple of 256 then.
-        bias: [E, N] fp32. routing_data, gather_indx, scatter_indx: what ``routing`` gave. With scatter_indx the places of a
-            token are added up in fp32; not with apply_swiglu.
-        gammas: of each place what it is multiplied with, of the type of x.
-        apply_swiglu: of each two columns a, b ``a * sigmoid(alpha * a) * (b + 1)``; without swiglu_add_residual ``* b``. limit:
-            before that a is at most that, b that or its negative; None, 0: as they are.
-        unpadded_N: as AITER has it, columns that are computed where blocks have 16 places. unpadded_K: any; weights behind it
-            are zero, and all is read.
-        out_dtype: that of x; None is bf16. x_scales, x_static_scale, quant_static_scale, expert_map: None. backend: any; it
-            changes nothing.
+            columns at multiples of 16 bytes.
+        x_scales: only None is supported.
+        w_scales: [E, K / 32, N] e8m0 (torch's, or bytes) with any strides; with swizzle_mx_scale "CDNA4_SCALE" [E, K, N / 32],
+            ``w_scales.stride(1)`` 1: blocks of 32 columns of w and 8 scales, as ``e8m0_shuffle`` has them; K is a multiple of 256
+            then.
+        x_static_scale: only None is supported.
+        quant_static_scale: only None is supported.
+        bias: [E, N] fp32.
+        routing_data: the first result of ``routing``.
+        gather_indx: the second result of ``routing``: the choice of each place; None: ``x`` has a row for each place.
+        scatter_indx: the third result of ``routing``: the place of each choice. The places of a token are summed in fp32; not
+            with apply_swiglu. None: no sum.
+        gammas: the factor of each place, of the type of x; None: 1.
+        swizzle_mx_scale: the layout of w_scales: None or "CDNA4_SCALE".
+        out_dtype: that of x; None is bf16.
+        apply_swiglu: of each two columns a, b ``a * sigmoid(alpha * a) * (b + 1)``; without swiglu_add_residual ``* b``.
+        alpha: the factor in the sigmoid of apply_swiglu.
+        limit: with apply_swiglu, a is cut at it, b at it and its negative; None or 0: no limit.
+        swiglu_add_residual: with apply_swiglu, multiply by ``b + 1``, else by ``b``.
+        unpadded_N: as AITER has it, columns that are computed where blocks have 16 places.
+        unpadded_K: any; weights behind it are zero, and all is read.
+        backend: accepted and ignored.
         gate_valid: of each choice whether its place is here, int32 or bool, as scatter_indx has them; 0: nothing is added for it,
             and what scatter_indx says of it is not read. None: all are; without scatter_indx nothing is added up, and it means
             nothing.
+        expert_map: only None is supported.
 
     Returns:
         [places, N], with apply_swiglu N / 2; with scatter_indx a row for each token.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a16w4`` of August 2026.
     """
@@ -138,21 +150,45 @@ def moe_gemm_a8w4(
     """:func:`moe_gemm_a16w4` of rows in fp8, with scales of x and of the result; gfx950 alone.
 
     Args:
-        x: [M, K] fp8 (e4m3fn), rows at multiples of 16 bytes. w, w_scales, bias, routing_data, gather_indx, scatter_indx,
-            swizzle_mx_scale, apply_swiglu, alpha, limit, swiglu_add_residual, gate_valid: as there.
-        x_scales: [M, K / 32] e8m0 (torch's, or bytes), or None. x_static_scale: one number, fp32, or None.
+        x: [M, K] fp8 (e4m3fn), rows at multiples of 16 bytes.
+        w: [E, K / 2, N] pairs of fp4 (torch's, or bytes: the lower half is the first), ``w.stride(1)`` 1, K a multiple of 32;
+            columns at multiples of 16 bytes.
+        x_scales: [M, K / 32] e8m0 (torch's, or bytes), or None.
+        w_scales: [E, K / 32, N] e8m0 (torch's, or bytes) with any strides; with swizzle_mx_scale "CDNA4_SCALE" [E, K, N / 32],
+            ``w_scales.stride(1)`` 1: blocks of 32 columns of w and 8 scales, as ``e8m0_shuffle`` has them; K is a multiple of 256
+            then.
+        x_static_scale: one number, fp32, or None.
         quant_static_scale: one number, fp32, with out_dtype e4m3fn, and only then: results are divided by it, and cut at 448.
-        gammas: of each place what it is multiplied with, bf16.
+        bias: [E, N] fp32.
+        routing_data: the first result of ``routing``.
+        gather_indx: the second result of ``routing``: the choice of each place; None: ``x`` has a row for each place.
+        scatter_indx: the third result of ``routing``: the place of each choice. The places of a token are summed in fp32; not
+            with apply_swiglu. None: no sum.
+        gammas: the factor of each place, bf16; None: 1.
+        swizzle_mx_scale: the layout of w_scales: None or "CDNA4_SCALE".
         out_dtype: bf16 (None, too) or e4m3fn; not with scatter_indx.
-        unpadded_N, unpadded_K, backend: any; all columns are computed.
-        preshuffled, out_mx_quant: False. residual, expert_map: None.
+        apply_swiglu: of each two columns a, b ``a * sigmoid(alpha * a) * (b + 1)``; without swiglu_add_residual ``* b``.
+        alpha: the factor in the sigmoid of apply_swiglu.
+        limit: with apply_swiglu, a is cut at it, b at it and its negative; None or 0: no limit.
+        swiglu_add_residual: with apply_swiglu, multiply by ``b + 1``, else by ``b``.
+        preshuffled: only False is supported.
+        unpadded_N: accepted and ignored; all columns are computed.
+        unpadded_K: accepted and ignored; all columns are computed.
+        out_mx_quant: only False is supported.
+        residual: only None is supported.
+        backend: accepted and ignored.
+        gate_valid: of each choice whether its place is here, int32 or bool, as scatter_indx has them; 0: nothing is added for it,
+            and what scatter_indx says of it is not read. None: all are; without scatter_indx nothing is added up, and it means
+            nothing.
+        expert_map: only None is supported.
 
     Returns:
         [places, N], with apply_swiglu N / 2; with scatter_indx a row for each token.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a8w4`` of August 2026.
     """
@@ -220,21 +256,40 @@ def moe_gemm_a4w4(
     """:func:`moe_gemm_a16w4` of rows in MXFP4; gfx942 makes bf16 of them and of the weights.
 
     Args:
-        x: [M, K / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), rows at multiples of 16 bytes. w, w_scales,
-            bias, routing_data, gather_indx, scatter_indx, swizzle_mx_scale, apply_swiglu, alpha, limit, swiglu_add_residual,
-            gate_valid: as there.
+        x: [M, K / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), rows at multiples of 16 bytes.
+        w: [E, K / 2, N] pairs of fp4 (torch's, or bytes: the lower half is the first), ``w.stride(1)`` 1, K a multiple of 32;
+            columns at multiples of 16 bytes.
         x_scales: [M, K / 32] e8m0 (torch's, or bytes) with any strides.
-        gammas: of each place what it is multiplied with, bf16.
+        w_scales: [E, K / 32, N] e8m0 (torch's, or bytes) with any strides; with swizzle_mx_scale "CDNA4_SCALE" [E, K, N / 32],
+            ``w_scales.stride(1)`` 1: blocks of 32 columns of w and 8 scales, as ``e8m0_shuffle`` has them; K is a multiple of 256
+            then.
+        bias: [E, N] fp32.
+        routing_data: the first result of ``routing``.
+        gather_indx: the second result of ``routing``: the choice of each place; None: ``x`` has a row for each place.
+        scatter_indx: the third result of ``routing``: the place of each choice. The places of a token are summed in fp32; not
+            with apply_swiglu. None: no sum.
+        gammas: the factor of each place, bf16; None: 1.
+        swizzle_mx_scale: the layout of w_scales: None or "CDNA4_SCALE".
+        preshuffle_weights: only False is supported.
         out_dtype: bf16 (None, too).
-        unpadded_N, unpadded_K, backend: any; all columns are computed.
-        preshuffle_weights: False.
+        apply_swiglu: of each two columns a, b ``a * sigmoid(alpha * a) * (b + 1)``; without swiglu_add_residual ``* b``.
+        alpha: the factor in the sigmoid of apply_swiglu.
+        limit: with apply_swiglu, a is cut at it, b at it and its negative; None or 0: no limit.
+        swiglu_add_residual: with apply_swiglu, multiply by ``b + 1``, else by ``b``.
+        unpadded_N: accepted and ignored; all columns are computed.
+        unpadded_K: accepted and ignored; all columns are computed.
+        backend: accepted and ignored.
+        gate_valid: of each choice whether its place is here, int32 or bool, as scatter_indx has them; 0: nothing is added for it,
+            and what scatter_indx says of it is not read. None: all are; without scatter_indx nothing is added up, and it means
+            nothing.
 
     Returns:
         [places, N] bf16, with apply_swiglu N / 2; with scatter_indx a row for each token.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a4w4`` of August 2026.
     """
@@ -267,7 +322,10 @@ def moe_gemm_a4w4(
 def _live(
     x: torch.Tensor, gate_valid: torch.Tensor | None, scatter: torch.Tensor | None
 ) -> torch.Tensor | None:
-    """Of each choice whether it is added, int32; None where all are, or nothing is added up."""
+    """Convert ``gate_valid`` to int32.
+
+    None where all choices are added, or nothing is added up.
+    """
     if gate_valid is None or scatter is None:
         return None
     return gate_valid.reshape(-1).to(element_type(x, "i32"))

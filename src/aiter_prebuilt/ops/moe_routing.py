@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ExptData:
-    """Where each expert's places are: int32 on the device.
+    """The places of each expert: int32 on the device.
 
     ``hist``: how many; ``token_offs_raw``: the first; ``token_offs_pad``: the number of its first block; ``block_pid_map``: of
     each block its number among its expert's << 16 | the expert, -1 behind the last.
@@ -36,7 +36,10 @@ class ExptData:
 
 @dataclass
 class RoutingData:
-    """What products by experts read: ``gate_scal`` is the score of each place, ``block_m`` the places of a block."""
+    """The routing that products by experts read.
+
+    ``gate_scal`` is the score of each place, ``block_m`` the places of a block.
+    """
 
     block_m: int
     gate_scal: torch.Tensor
@@ -46,7 +49,7 @@ class RoutingData:
     expt_data: ExptData | None = None
 
     def n_blocks(self, n_rows: int, block_m: int) -> int:
-        """The most blocks that so many places can have."""
+        """Return the most blocks that so many places can have."""
         if n_rows <= self.n_expts_tot:
             return n_rows
         return -(-(n_rows - self.n_expts_tot + 1) // block_m) + self.n_expts_tot - 1
@@ -66,23 +69,33 @@ def routing(
     topk_group: int | None = None,
     expert_group: torch.Tensor | None = None,
 ) -> tuple[RoutingData, torch.Tensor, torch.Tensor]:
-    """The experts with the largest logits of each token, and their places in the order of experts.
+    """Choose each token's experts by logits.
+
+    Gives the experts with the largest logits of each token, and their places in the order of experts.
 
     Args:
         logits: [M, E] bf16, fp16 or fp32, up to 512 experts; rows may be apart. Of equal ones the expert of the higher number is
             chosen.
-        n_expts_act: experts of a token. sm_first: they are chosen by the softmax of all logits, and scores are what it is; else
-            scores are the softmax of the chosen logits.
-        score_mode: None. bias, renorm, routed_scaling_factor, use_grouped_topk, num_expert_group, topk_group, expert_group: any;
-            without score_mode AITER reads none of them, either.
+        n_expts_act: the number of experts of a token.
+        sm_first: choose experts by the softmax of all logits, which are the scores; else scores are the softmax of the chosen
+            logits.
+        score_mode: only None is supported.
+        bias: accepted and ignored, as in AITER without score_mode.
+        renorm: accepted and ignored, as in AITER without score_mode.
+        routed_scaling_factor: accepted and ignored, as in AITER without score_mode.
+        use_grouped_topk: accepted and ignored, as in AITER without score_mode.
+        num_expert_group: accepted and ignored, as in AITER without score_mode.
+        topk_group: accepted and ignored, as in AITER without score_mode.
+        expert_group: accepted and ignored, as in AITER without score_mode.
 
     Returns:
         (:class:`RoutingData`, of each place its choice, of each choice its place), both int32, where AITER has 16 bits for fewer
         than 65536 places. A choice is token * n_expts_act + its number among the token's, which are in the order of experts.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``routing``.
     """
@@ -111,7 +124,9 @@ def routing_from_hash(
     renorm: bool = True,
     routed_scaling_factor: float = 1.0,
 ) -> tuple[RoutingData, torch.Tensor, torch.Tensor]:
-    """The experts that a table names for each token of the input, and their places in the order of experts.
+    """Look up each token's experts in a table.
+
+    Gives the experts that the table names for each token of the input, and their places in the order of experts.
 
     Args:
         router_logits: [M, E] bf16, fp16 or fp32, up to 512 experts; rows may be apart.
@@ -119,17 +134,20 @@ def routing_from_hash(
             that stands twice in a row has two places, each with its score, and both count in the sum; AITER counts it once, and
             writes over what another one has. One below 0 or above E - 1 has no place, and a score of 0.
         input_ids: [M] int32 or int64: the row of each token. One that the table lacks has no place.
-        n_expts_act: experts of a token, up to 64. block_m: the places of a block.
+        n_expts_act: experts of a token, up to 64.
+        block_m: the places of a block.
         score_mode: "sqrtsoftplus": the square root of ``log(1 + exp(logit))``, in fp32.
-        renorm: scores are divided by (their sum + 1e-20). routed_scaling_factor: they are multiplied with it at last.
+        renorm: scores are divided by (their sum + 1e-20).
+        routed_scaling_factor: they are multiplied with it at last.
 
     Returns:
         As :func:`routing`; a choice is token * n_expts_act + its number in the row of the table. Where choices have no place,
         the last elements of gather and of ``gate_scal`` say nothing, and scatter says nothing of these choices.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``routing_from_hash`` of August 2026.
     """
@@ -146,7 +164,7 @@ def routing_from_hash(
 
 
 def _empty(logits: torch.Tensor, n_expts_act: int, block_m: int) -> tuple[RoutingData, _Lists]:
-    """What products read, not yet written; and its tensors in the order of the operators' arguments."""
+    """Allocate routing data, and list its tensors for the operators."""
     tokens, experts = logits.shape
     places = tokens * n_expts_act
     whole = element_type(logits, "i32")

@@ -28,17 +28,25 @@ def moe_sorting(
     flat: bool = False,
     output_aux: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The lists of a fused mixture of experts, in new tensors: choices by expert, each expert's padded to whole blocks.
+    """Sort choices by expert for a fused mixture.
+
+    The lists are new tensors: choices by expert, each expert's padded to whole blocks.
 
     Args:
-        topk_ids: [T, topk] int32, experts of each token; ids that are none of ``num_experts`` are left out. topk_weights:
-            [T, topk] fp32. With ``num_local_tokens`` they may have fewer rows than ids, at least as many as tokens are there.
-        num_experts: of all devices, where ``expert_mask`` is given. model_dim: columns of a token.
-        moebuf_dtype: bf16, fp16 or fp32, the type of a result. block_size: rows of a block.
-        expert_mask: [num_experts] int32, 1 where an expert is here, or None. num_local_tokens: [1] int32, so many of the tokens
-            are there, or None.
-        dispatch_policy, accumulate: any; they change nothing here: the lists are the same, and the buffer becomes 0.
-        return_local_topk_ids, flat, output_aux: False only.
+        topk_ids: [T, topk] int32, experts of each token; ids that are none of ``num_experts`` are left out.
+        topk_weights: [T, topk] fp32. With ``num_local_tokens`` they may have fewer rows than ids, at least as many as tokens are
+            there.
+        num_experts: of all devices, where ``expert_mask`` is given.
+        model_dim: columns of a token.
+        moebuf_dtype: bf16, fp16 or fp32, the type of a result.
+        block_size: rows of a block.
+        expert_mask: [num_experts] int32, 1 where an expert is here, or None.
+        num_local_tokens: [1] int32, so many of the tokens are there, or None.
+        dispatch_policy: accepted and ignored; the lists are the same.
+        return_local_topk_ids: only False is supported.
+        accumulate: accepted and ignored; the buffer becomes 0.
+        flat: only False is supported.
+        output_aux: only False is supported.
 
     Returns:
         sorted ids [P] int32, their weights [P] fp32, the expert of each block int32, [2] int32 how many ids count and how many
@@ -46,7 +54,9 @@ def moe_sorting(
         P = T * topk + num_experts * block_size - topk. What is behind those that count has no meaning.
 
     Raises:
-        UnsupportedError: an option that no kernel covers. ArgumentError, NoKernelError: as ``moe_sorting_fwd``.
+        UnsupportedError: an option that no kernel covers.
+        ArgumentError: as ``moe_sorting_fwd``.
+        NoKernelError: as ``moe_sorting_fwd``.
 
     Source: AITER ``moe_sorting``.
     """

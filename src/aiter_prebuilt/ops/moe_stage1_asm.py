@@ -37,30 +37,43 @@ def moe_stage1_g1u1(
     w1_scale: torch.Tensor | None = None,
     sorted_weights: torch.Tensor | None = None,
 ) -> None:
-    """``out[token, choice] = act(x @ gate.T) * (x @ up.T)`` of each choice's expert, 8-bit in; AITER's assembly.
+    """Run the first 8-bit expert product.
+
+    ``out[token, choice] = act(x @ gate.T) * (x @ up.T)`` of each choice's expert, 8-bit in; AITER's assembly.
 
     AITER's objects lack waits, and but for per_1x128 a barrier: hsa/findings.toml.
 
     Args:
         input: [T, D] the target's own fp8, or int8; D a multiple of 128, at least 512.
-        w1: [E, 2 * I, D] of the same type: rows of gate, then rows of up, in the layout of ``shuffle_weight`` (16, 16). w2:
-            [E, D, I], of which only the shape counts. inter_dim: I, a multiple of 64, 128 or 192, by type and ``block_m``.
+        w1: [E, 2 * I, D] of the same type: rows of gate, then rows of up, in the layout of ``shuffle_weight`` (16, 16).
+        w2: [E, D, I], of which only the shape counts.
         sorted_token_ids: [P] int32, as ``moe_sorting`` with blocks of ``block_m`` makes them: choice << 24 | token, each expert's
-            padded to whole blocks with topk << 24 | T. sorted_expert_ids: int32, the expert of each block. num_valid_ids: [2]
-            int32, how many ids count, T. Rows of ``out`` that no sorted id names stay as they are.
+            padded to whole blocks with topk << 24 | T.
+        sorted_expert_ids: int32, the expert of each block.
+        num_valid_ids: [2] int32, how many ids count, T. Rows of ``out`` that no sorted id names stay as they are.
+        out: [R, topk, I] bf16 or uint8, written; per_Token: [T, topk, I] bf16; per_1x128: fp8 (or its bytes) of T + T / 32
+            (rounded up) rows: codes, and in the bytes behind row T [T, topk, I / 128] fp32, the scale of each 128 of them (the
+            largest becomes 240 on both targets); rows of choices that no sorted id names stay as they are.
+        inter_dim: I, a multiple of 64, 128 or 192, by type and ``block_m``.
+        kernelName: symbol of AITER's object to take; chosen when empty.
         block_m: rows of a block: a multiple of 16, 16 to 160.
+        ksplit: 0 only.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form.
         quant_type: AITER's ``QuantType`` or its number. 2 (per_Token): ``a1_scale`` has one fp32 number for each token,
             ``w1_scale`` 2 * I for each expert, and ``out`` is [T, topk, I] bf16. 4 (per_1x128), fp8 alone, I a multiple of 128:
             ``a1_scale`` is [D / 128, T], ``w1_scale`` [E, 2 * I / 128, D / 128], and ``out`` is fp8 of [T + T / 32 (rounded up),
             topk, I]: codes in rows below T, and in the bytes behind them [T, topk, I / 128] fp32, the scale of each 128 of them.
+        a1_scale: a1_scales elements, fp32, per_Token: one for each token; per_1x128: [D // 128, T], the transpose of what
+            quantising gives.
+        w1_scale: w1_scales elements, fp32, per_Token: 2 * I for each expert, per_1x128: [2 * I // 128, D // 128] for each expert,
+            in any shape.
         sorted_weights: [P] fp32 or None: of each sorted id what its row of ``input`` is multiplied with first; per token in fp8
             alone.
-        kernelName: symbol of AITER's object to take; chosen when empty. ksplit: 0 only.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``moe_stage1_g1u1``.
     """

@@ -26,7 +26,10 @@ def moe_fused_gate(
     n_share_experts_fusion: int,
     routed_scaling_factor: float = 1.0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The topk best experts of a token's best groups, by ``sigmoid(input) + bias``, best first.
+    """Choose the best experts of the best groups, biased.
+
+    The topk best experts of a token's best groups, by ``sigmoid(input) + bias``, best first; the weights are without the bias,
+    and sum to 1.
 
     Args:
         input: [M, E] bf16, fp16 or fp32: 256 experts in 8 groups, or 128 in 4. NaN counts as the sigmoid 0.
@@ -44,8 +47,9 @@ def moe_fused_gate(
         ``topk_weights`` and ``topk_ids``.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: DeepSeek-V3's router, from SGLang; AITER ``moe_fused_gate``.
     """

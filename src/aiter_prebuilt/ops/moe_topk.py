@@ -25,11 +25,19 @@ def biased_grouped_topk(
     """``biased_grouped_topk_hip``, whatever the number of tokens: AITER changes over to ``moe_fused_gate`` above some 60,000.
 
     Args:
-        gating_output: [M, E]. correction_bias: [E]. topk_weights: [M, topk] fp32, written. topk_ids: [M, topk] int32, written.
-        num_expert_group, topk_group, need_renorm, routed_scaling_factor: as there.
+        gating_output: [M, E].
+        correction_bias: [E].
+        topk_weights: [M, topk] fp32, written.
+        topk_ids: [M, topk] int32, written.
+        num_expert_group: the number of groups of experts.
+        topk_group: the number of groups that are chosen.
+        need_renorm: make the weights of a token sum to 1.
+        routed_scaling_factor: the factor of the weights.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as there.
+        UnsupportedError: as there.
+        ArgumentError: as there.
+        NoKernelError: as there.
 
     Source: AITER ``biased_grouped_topk``.
     """
@@ -47,21 +55,26 @@ def fused_topk(
     topk_ids: torch.Tensor | None = None,
     topk_weights: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The ``topk`` largest of each token's softmax over experts, best first.
+    """Choose the largest of each token's softmax over experts.
+
+    The ``topk`` largest, best first.
 
     Args:
         hidden_states: [M, H]; its rows and its device count.
         gating_output: [M, E] bf16, fp16 or fp32.
-        topk: experts of a token. renormalize: make their weights sum to 1.
-        topk_ids: [M, topk] int32, written, or None. topk_weights: [M, topk] fp32, written, or None. Of a buffer with more rows
-            the first M are written.
+        topk: experts of a token.
+        renormalize: make their weights sum to 1.
+        topk_ids: [M, topk] int32, written, or None.
+        topk_weights: [M, topk] fp32, written, or None. Of a buffer with more rows the first M are written.
 
     Returns:
         the weights [M, topk] fp32 and the ids [M, topk] int32: those given, their first M rows, or new ones.
 
     Raises:
-        ValueError: another number of tokens in ``gating_output``. UnsupportedError, ArgumentError, NoKernelError: as
-            ``topk_softmax``.
+        ValueError: another number of tokens in ``gating_output``.
+        UnsupportedError: as ``topk_softmax``.
+        ArgumentError: as ``topk_softmax``.
+        NoKernelError: as ``topk_softmax``.
 
     Source: AITER ``fused_topk``.
     """
@@ -115,7 +128,9 @@ _planned = remembered(_run, _plan, "ttvvv")
 def _new_choices(
     hidden_states: torch.Tensor, gating_output: torch.Tensor, topk: int, weights: bool, ids: bool
 ) -> tuple[torch.Tensor, ...]:
-    """What the operator writes and nobody reads; then weights and ids, where they are to be made.
+    """Allocate the operator's scratch outputs, then weights and ids.
+
+    Weights and ids are made only where they are asked for.
 
     Raises:
         ValueError: another number of tokens in ``gating_output``.

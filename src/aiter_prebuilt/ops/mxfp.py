@@ -21,7 +21,9 @@ _upcast_from_mxfp8 = operator("upcast_from_mxfp8")
 def upcast_from_mxfp(
     tensor: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype | None, axis: int
 ) -> torch.Tensor:
-    """MXFP4 or MXFP8 numbers as bf16 or fp16: each 32 along an axis times 2^(scale - 127).
+    """Dequantise MXFP4 or MXFP8 to bf16 or fp16.
+
+    Each 32 numbers along an axis are multiplied by 2^(scale - 127).
 
     Multiplied in fp32 and rounded once: with fp16, AITER's kernel takes scales below 2^-24 for 0 and above 2^15 for infinity.
 
@@ -36,7 +38,9 @@ def upcast_from_mxfp(
         New, contiguous.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``upcast_from_mxfp``.
     """
@@ -49,7 +53,9 @@ def upcast_from_mxfp(
 def upcast_from_mxfp8(
     tensor: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype | None, axis: int
 ) -> torch.Tensor:
-    """MXFP8 numbers as bf16 or fp16, which ``upcast_from_mxfp`` calls: each 32 along an axis times 2^(scale - 127).
+    """Dequantise MXFP8 to bf16 or fp16.
+
+    MXFP8 numbers as bf16 or fp16, which ``upcast_from_mxfp`` calls: each 32 along an axis times 2^(scale - 127).
 
     Args:
         tensor: e4m3fn or e5m2, of any dims.
@@ -61,7 +67,9 @@ def upcast_from_mxfp8(
         New, contiguous.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``upcast_from_mxfp``.
     """
@@ -69,7 +77,10 @@ def upcast_from_mxfp8(
 
 
 def _called(function: str, native: Callable[..., None], call: tuple[Any, ...], each: int) -> torch.Tensor:
-    """The result of ``native``, of ``each`` numbers for an element of the tensor."""
+    """Call ``native`` and return its result.
+
+    An element of the tensor holds ``each`` numbers.
+    """
     tensor, scale, dtype, axis = call
     try:
         given, scales, back = rows(tensor, scale, axis)

@@ -27,12 +27,14 @@ def downcast_to_mxfp(
     axis: int,
     DEQUANT_SCALE_ROUNDING_MODE: int | Enum = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers as MXFP4 or MXFP8 along an axis: codes, and a power of two for each 32; the last of them may share it with fewer.
+    """Quantise to MXFP4 or MXFP8 along an axis.
+
+    Numbers as MXFP4 or MXFP8 along an axis: codes, and a power of two for each 32; the last of them may share it with fewer.
 
     Args:
         src_tensor: bf16, fp16 or fp32 of any dims; of MXFP4 an even number along the axis.
-        out_quant_type: uint8, or None: pairs of fp4, the lower half first, rounded to nearest, halfway away from zero; e4m3fn
-            and e5m2: see :func:`downcast_to_mxfp8`.
+        out_quant_type: uint8, or None: pairs of fp4, the lower half first, rounded to nearest, halfway away from zero; e4m3fn and
+            e5m2: see :func:`downcast_to_mxfp8`.
         axis: along which 32 share a scale. What does not lie in memory with this axis last is copied before.
         DEQUANT_SCALE_ROUNDING_MODE: AITER's enumeration or its numbers. Of amax / largest code (6; 448; 57344) ROUND_UP (0) takes
             the power of two that is not less, 2^-126 at least, ROUND_DOWN (1) the one that is not more; codes are cut at the
@@ -44,8 +46,9 @@ def downcast_to_mxfp(
         nothing and stays.
 
     Raises:
-        UnsupportedError: another type or way, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not
-            fit.
+        UnsupportedError: another type or way, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``downcast_to_mxfp``.
     """
@@ -63,18 +66,24 @@ def downcast_to_mxfp8(
     axis: int,
     DEQUANT_SCALE_ROUNDING_MODE: int | Enum = 0,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Numbers as MXFP8 along an axis, which ``downcast_to_mxfp`` calls: codes, and a power of two for each 32.
+    """Quantise to MXFP8 along an axis.
+
+    Numbers as MXFP8 along an axis, which ``downcast_to_mxfp`` calls: codes, and a power of two for each 32.
 
     Args:
         src_tensor: bf16, fp16 or fp32 of any dims.
         out_quant_type: OCP's e4m3fn (when None) or e5m2, on gfx942, too; rounded to nearest even.
-        axis, DEQUANT_SCALE_ROUNDING_MODE: as of ``downcast_to_mxfp``.
+        axis: along which 32 share a scale; the last one of what is a contiguous matrix is not copied.
+        DEQUANT_SCALE_ROUNDING_MODE: of amax / largest code the power of two that is not less (0: at least 2^-126), or not more
+            (1: codes are cut at the largest); only 0 and 1 is supported.
 
     Returns:
         As ``downcast_to_mxfp``.
 
     Raises:
-        UnsupportedError: another way, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: another way, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``downcast_to_mxfp``.
     """
@@ -86,7 +95,10 @@ def downcast_to_mxfp8(
 def _called(
     function: str, native: Callable[..., None], call: tuple[Any, Any, int], mode: int, each: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The results of ``native``, of which an element of the codes holds ``each`` numbers."""
+    """Call ``native`` and return its results.
+
+    An element of the codes holds ``each`` numbers.
+    """
     tensor, kind, axis = call
     try:
         kinds = [element_type(tensor, name) for name in (("u8",) if each == 2 else ("e4m3fn", "e5m2"))]

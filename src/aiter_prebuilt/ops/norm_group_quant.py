@@ -46,7 +46,7 @@ def _new_normed(
 
 
 def _new_padded(x: torch.Tensor, multiple: int, total: bool) -> tuple[Any, ...]:
-    """The norm, with so many more columns, and what is wanted of the sum."""
+    """Allocate the padded norm, and the sum if it is wanted."""
     rows, width = x.shape
     columns = width if multiple <= 0 else -(-width // multiple) * multiple
     return x.new_empty((rows, columns)), like(x) if total else None
@@ -64,7 +64,9 @@ _padded = new_results("fused_add_rmsnorm_pad", _new_padded, "tppvvvv", (0, 4, 5)
 def act_mul_and_fp8_group_quant(
     x: torch.Tensor, activation: str, group_size: int, dtype_quant: torch.dtype | None = None
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``v = act(x[:, :i]) * x[:, i:]`` as fp8 codes with a scale for each ``group_size`` columns, computed in fp32.
+    """Apply a gated activation and quantise groups to fp8.
+
+    ``v = act(x[:, :i]) * x[:, i:]`` as fp8 codes with a scale for each ``group_size`` columns, computed in fp32.
 
     Args:
         x: [tokens, 2 * i] bf16 or fp16, the gate first; rows may be strided. Rows of multiples of 16 at aligned addresses, and
@@ -79,8 +81,9 @@ def act_mul_and_fp8_group_quant(
         and has the lowest code.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``act_mul_and_fp8_group_quant``.
     """
@@ -106,17 +109,25 @@ def fused_rms_fp8_group_quant(
     transpose_scale: bool = False,
     is_x_scale_strided: bool = False,
 ) -> tuple[tuple[torch.Tensor, torch.Tensor], torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """The RMS norm of ``inp1 + res1`` as fp8 codes with a scale for each ``group_size`` columns; beside it that of ``inp2``.
+    """Normalise and quantise column groups to fp8.
+
+    ``y`` is the RMS norm of ``inp1 + res1``. The scale of each ``group_size`` columns is ``max(amax(|y|), 1e-10) / qmax``; codes
+    are ``y / scale``, rounded to nearest even and saturated. Beside it the RMS norm of ``inp2``.
 
     Args:
         inp1: [tokens, n] bf16 or fp16, rows may be strided; n up to 8192, a multiple of 16, at aligned addresses is the fast one,
-            with groups of 128. inp1_weight: [n] of the same type. inp1_epsilon: added to the mean square.
+            with groups of 128.
+        inp1_weight: [n] of the same type.
+        inp1_epsilon: added to the mean square.
         inp2: [tokens, n2], rows may be strided; it is normed alone, with inp2_weight [n2] and inp2_epsilon (0 when None).
+        inp2_weight: [N2], the weight of the norm of ``inp2``, or None without it.
+        inp2_epsilon: added to the mean square of ``inp2``.
         group_size: 128 or 64; the last group may have fewer columns.
         dtype_quant: the fp8 of the device: torch.float8_e4m3fnuz on gfx942, torch.float8_e4m3fn on gfx950; that when None.
         res1: [tokens, n], rows may be strided, added before the norm, which reads the sum before it is rounded.
         output_unquantized_inp1: the norm is wanted as well.
-        transpose_scale: scales lie column after column. is_x_scale_strided: with strides (1, tokens), else of rows.
+        transpose_scale: scales lie column after column.
+        is_x_scale_strided: with strides (1, tokens), else of rows.
 
     Returns:
         (codes [tokens, n], scales [tokens, ceil(n / group_size)] fp32), the norm of inp1 where it is wanted, the norm of inp2,
@@ -124,8 +135,9 @@ def fused_rms_fp8_group_quant(
         largest code (240 or 448); NaN is left out of it, and has the lowest code.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_rms_fp8_group_quant``.
     """
@@ -160,19 +172,32 @@ def fused_rms_fp8_per_tensor_static_quant(
     output_unquantized_inp1: bool = False,
     rmsnorm_convert_to_inp1_type: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-    """The RMS norm of ``inp1 + res1`` as fp8 codes of one scale that is given; beside it the norm of ``inp2``.
+    """Normalise and quantise to fp8 with a given scale.
+
+    ``y`` is the RMS norm of ``inp1 + res1``; codes are ``y / inp1_scale``, rounded to nearest even and saturated. Beside it the
+    RMS norm of ``inp2``.
 
     Args:
-        inp1, inp1_weight, inp1_epsilon, inp2, inp2_weight, inp2_epsilon, dtype_quant, res1, output_unquantized_inp1: as
-            :func:`fused_rms_fp8_group_quant`.
+        inp1: [M, N] bf16 or fp16, rows may be strided; NaN has the code -qmax.
+        inp1_weight: [N], of the type of inp1.
+        inp1_epsilon: added to the mean square.
         inp1_scale: [1] fp32; codes are ``y * (1 / scale)``, rounded to nearest even and saturated; NaN has the lowest code.
+        inp2: [M, N2] bf16 or fp16, or None; rows may be strided; of as many rows, and of other columns; it is normed alone.
+        inp2_weight: [N2], the weight of the norm of ``inp2``, or None without it.
+        inp2_epsilon: added to the mean square of ``inp2``.
+        dtype_quant: the target's own, which None is, too; qmax is 240 for e4m3fnuz (gfx942), 448 for e4m3fn (gfx950).
+        res1: [M, N] bf16 or fp16, or None; rows may be strided; the sum is returned, rounded; the norm reads it before it is
+            rounded.
+        output_unquantized_inp1: ``y`` is returned, rounded.
         rmsnorm_convert_to_inp1_type: ``y`` is rounded to the type of inp1 before.
 
     Returns:
         codes [tokens, n], the norm of inp1 where it is wanted, the norm of inp2, and the sum with res1; None for what is not.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_rms_fp8_per_tensor_static_quant``.
     """
@@ -198,11 +223,15 @@ def fused_add_rmsnorm_pad(
     res: torch.Tensor | None = None,
     x_pad_to_multiple: int = 0,
 ) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
-    """The RMS norm of ``x + res``, with zeros behind each row.
+    """Add a residual, normalise and pad the columns.
+
+    The RMS norm of ``x + res``, with zeros behind each row up to a multiple of ``x_pad_to_multiple`` columns.
 
     Args:
         x: [tokens, n] bf16 or fp16, rows may be strided; up to 8192 columns, multiples of 16, at aligned addresses are the fast
-            ones. weight: [n] of the same type. epsilon: added to the mean square.
+            ones.
+        weight: [n] of the same type.
+        epsilon: added to the mean square.
         res: [tokens, n], rows may be strided, added before the norm, which reads the sum before it is rounded.
         x_pad_to_multiple: rows of the result have a multiple of so many columns; n where it is 0 or less.
 
@@ -210,7 +239,9 @@ def fused_add_rmsnorm_pad(
         The norm, [tokens, n or more]; with res also the sum, [tokens, n].
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_add_rmsnorm_pad``.
     """

@@ -28,18 +28,27 @@ def fused_qk_rmsnorm_plain(
     k_weight: torch.Tensor,
     k_eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """``q / sqrt(mean(q**2) + q_eps) * q_weight`` and the same of keys, in one launch, summed in fp32.
+    """Normalise queries and keys in one launch.
+
+    ``q / sqrt(mean(q**2) + q_eps) * q_weight`` and the same of keys, in one launch, summed in fp32.
 
     Args:
-        q: [m, n] bf16 or fp16, n at most 16384. k: [m, nk]. Both may be parts of one tensor; the last dim must be contiguous.
-        q_weight: [n]. k_weight: [nk]. q_eps, k_eps: added to the mean squares.
-        q_out, k_out: written; made when None.
+        q_out: [M, N] bf16 or fp16, written; or None; rows may be strided; made when None, as ``k_out``.
+        q: [m, n] bf16 or fp16, n at most 16384.
+        q_weight: [n].
+        q_eps: added to the mean squares of queries.
+        k_out: [M, KN] of the type of k, written; rows may be strided; made when None.
+        k: [m, nk]. Both may be parts of one tensor; the last dim must be contiguous.
+        k_weight: [nk].
+        k_eps: added to the mean squares of keys.
 
     Returns:
         q_out and k_out.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``_fused_qk_rmsnorm``.
     """
@@ -70,22 +79,31 @@ def fused_qk_rmsnorm_group_quant(
     transpose_scale: bool = False,
     gemma_norm: bool = False,
 ) -> None:
-    """The RMS norms of queries and of keys, in one launch; queries as fp8 codes with a scale for each group of columns.
+    """Normalise queries and keys, and quantise the queries.
+
+    One launch: queries, after a residual if it is given, as fp8 with a scale for each group of columns.
 
     Args:
-        q: [m, n] bf16 or fp16, n at most 16384. k: [m, nk], or None as k_out and k_weight. Both may be parts of one tensor; the
-            last dim must be contiguous.
-        q_weight: [n]. k_weight: [nk]. q_epsilon, k_epsilon: added to the mean squares; k_epsilon None: q_epsilon.
-        q_out_quantized: [m, n] the target's own fp8, written. q_out_scale: [m, n / group_size] fp32, written: max(amax, 1e-10) /
-            qmax. Both None: no codes, q_out_unquantized alone.
-        q_out_unquantized: [m, n], the norm of the queries; left out when None. k_out: [m, nk], that of the keys.
-        q_residual: [m, n], added to q before the norm. q_res_out: [m, n], the sum, rounded.
+        q_out_quantized: [m, n] the target's own fp8, written.
+        q_out_scale: [m, n / group_size] fp32, written: max(amax, 1e-10) / qmax. Both None: no codes, q_out_unquantized alone.
+        q: [m, n] bf16 or fp16, n at most 16384.
+        q_weight: [n].
+        q_epsilon: added to the mean squares of queries.
+        q_out_unquantized: [m, n], the norm of the queries; left out when None.
+        k_out: [m, nk], that of the keys.
+        q_res_out: [m, n], the sum, rounded.
+        k: [m, nk], or None as k_out and k_weight. Both may be parts of one tensor; the last dim must be contiguous.
+        k_weight: [nk].
+        k_epsilon: added to the mean squares of keys; ``q_epsilon`` when None.
+        q_residual: [m, n], added to q before the norm.
         group_size: 32, 64 or 128, a divisor of n.
         transpose_scale: scales of a group lie side by side, [n / group_size, m] in the memory of q_out_scale.
         gemma_norm: the weights are one more.
 
     Raises:
-        UnsupportedError: no q or q_weight, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: no q or q_weight, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm_group_quant``.
     """
@@ -125,14 +143,31 @@ def fused_qk_rmsnorm_per_token_quant(
     q_residual: torch.Tensor | None = None,
     gemma_norm: bool = False,
 ) -> None:
-    """:func:`fused_qk_rmsnorm_group_quant` with one scale for each row of queries.
+    """Normalise queries and keys, quantising queries by row.
+
+    ``fused_qk_rmsnorm_group_quant`` with one scale for each row of queries.
 
     Args:
-        q_out_quantized: [m, n] the target's own fp8, written. q_out_scale: [m, 1] fp32, written: max(amax, 1e-10) / qmax.
-        q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight, k_epsilon, q_residual, gemma_norm: as there.
+        q_out_quantized: [m, n] the target's own fp8, written.
+        q_out_scale: [m, 1] fp32, written: max(amax, 1e-10) / qmax.
+        q: [M, N] bf16 or fp16, rows may be strided; at most 16384 columns, as ``k``; both may be parts of one tensor.
+        q_weight: [N], of the type of q.
+        q_epsilon: added to the mean squares of queries.
+        q_out_unquantized: [M, N] bf16 or fp16, written; or None; rows may be strided; the norm of the queries itself, if it is
+            given.
+        k_out: [M, KN] of the type of k, written: the norm of the keys; rows may be strided. None without keys.
+        q_res_out: [M, N] of the type of q, written: the sum with the residual; rows may be strided. None without it.
+        k: [M, KN] of the type of q, the keys; rows may be strided. None: queries alone.
+        k_weight: [KN], of the type of k, or None without keys.
+        k_epsilon: added to the mean squares of keys; ``q_epsilon`` when None.
+        q_residual: [M, N] bf16 or fp16, or None; rows may be strided; added to ``q``; ``q_res_out`` is the sum, rounded; the norm
+            reads it before it is rounded.
+        gemma_norm: multiply by ``q_weight + 1`` and ``k_weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm_per_token_quant``.
     """

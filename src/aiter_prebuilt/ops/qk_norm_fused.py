@@ -34,7 +34,10 @@ def _fused_qk_rmsnorm(
     k_weight: torch.Tensor,
     k_eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """As :func:`fused_qk_rmsnorm_plain`, under AITER's name of August 2026."""
+    """Normalise queries and keys in one launch.
+
+    Arguments and errors as :func:`fused_qk_rmsnorm_plain`; the name is AITER's of August 2026.
+    """
     return fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
 
 
@@ -60,26 +63,45 @@ def fused_qk_rmsnorm(
     q_eps: float | None = None,
     k_eps: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor] | None:
-    """The RMS norms of queries and of keys in one launch, queries as they are or as codes, as ``quant_type`` says.
+    """Normalise queries and keys, quantising as ``quant_type`` says.
+
+    One launch; queries as they are or as codes.
 
     Older trees have the same name for what is :func:`fused_qk_rmsnorm_plain` here: its calls are taken, too, by name (q_out,
     q_eps and k_eps for q_out_quantized, q_epsilon and k_epsilon) or with its eight arguments by position.
 
     Args:
+        q_out_quantized: [M, N] the codes of the queries, written; without codes their norm, made when None.
+        q_out_scale: the scales of the codes, written; not read without codes.
+        q: [M, N] bf16 or fp16, the queries; rows may be strided.
+        q_weight: [N], of the type of q.
+        q_epsilon: added to the mean squares of queries.
+        q_out_unquantized: [M, N] of the type of q, written: the norm of the queries itself, beside the codes; refused without
+            codes.
+        k_out: [M, KN] of the type of k, written: the norm of the keys; without codes made when None.
+        q_res_out: [M, N] of the type of q, written: the sum with the residual; refused without codes.
+        k: [M, KN] of the type of q, the keys; rows may be strided.
+        k_weight: [KN], of the type of k.
+        k_epsilon: added to the mean squares of keys; ``q_epsilon`` when None.
+        q_residual: [M, N] of the type of q, added to it first; refused without codes.
+        gemma_norm: multiply by the weight + 1; refused without codes.
         quant_type: a ``QuantType`` of ours or of AITER, or its number. No: norms alone, q_out_quantized has that of the queries
             (made when None, as k_out); q_out_unquantized, q_res_out, q_residual and gemma_norm are refused, q_out_scale,
             group_size and transpose_scale are not read. per_Token: as :func:`fused_qk_rmsnorm_per_token_quant`. Others but
             per_Tensor: as :func:`fused_qk_rmsnorm_group_quant`, with group_size, or 32 (per_1x32) or 128 columns when None.
-        q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight, k_epsilon,
-            q_residual, gemma_norm, group_size, transpose_scale: as there; without codes k_epsilon is q_epsilon when None, too.
-        q_out, q_eps, k_eps: see above.
+        group_size: columns that share a scale; None: 32 with per_1x32, else 128. Not read without codes.
+        transpose_scale: the scales' memory has groups before rows; not read without codes.
+        q_out: the older trees' name of q_out_quantized.
+        q_eps: the older trees' name of q_epsilon.
+        k_eps: the older trees' name of k_epsilon.
 
     Returns:
         The norms of queries and of keys, without codes; else None.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm`` of August 2026 and before.
     """

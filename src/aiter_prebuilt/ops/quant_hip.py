@@ -50,13 +50,16 @@ def per_tensor_quant_hip(
         x: [..., N] bf16 or fp16.
         scale: one fp32 value, or None.
         quant_dtype: the target's own e4m3, or int8 (None; not with a given scale).
-        num_rows: None only, as in AITER. num_rows_factor: means nothing here.
+        num_rows: None only, as in AITER.
+        num_rows_factor: means nothing here.
 
     Returns:
         codes [..., N], and the scale, [1] fp32.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
+        UnsupportedError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
+        ArgumentError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
+        NoKernelError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
 
     Source: AITER ``per_tensor_quant_hip``.
     """
@@ -98,12 +101,15 @@ def per_token_quant_hip(
         scale: None only, as in AITER.
         quant_dtype: the target's own e4m3, or int8 (None).
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        num_rows_factor: rows that each of ``num_rows`` stands for.
 
     Returns:
         codes [..., N], and scales [..., 1] fp32.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
+        UnsupportedError: as ``dynamic_per_token_scaled_quant``.
+        ArgumentError: as ``dynamic_per_token_scaled_quant``.
+        NoKernelError: as ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_token_quant_hip``.
     """
@@ -132,14 +138,17 @@ def per_group_quant_hip(
         group_size: 32, 64 or 128.
         transpose_scale: the scales' memory has groups before rows; the shape that is returned does not say it, as in AITER.
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        num_rows_factor: rows that each of ``num_rows`` stands for.
         scale_type: float32 (None).
 
     Returns:
         codes [..., N], and scales [..., N / group_size] fp32.
 
     Raises:
-        ArgumentShapeError: N is no multiple. UnsupportedError, ArgumentError, NoKernelError: as
-            ``dynamic_per_token_scaled_quant``.
+        ArgumentShapeError: N is no multiple.
+        UnsupportedError: as ``dynamic_per_token_scaled_quant``.
+        ArgumentError: as ``dynamic_per_token_scaled_quant``.
+        NoKernelError: as ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_group_quant_hip``.
     """
@@ -213,6 +222,7 @@ def per_1x32_mx_quant_hip(
         quant_dtype: torch.float4_e2m1fn_x2 (None), or the target's own e4m3.
         shuffle: e8m0 scales in the layout of :func:`e8m0_shuffle`.
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        num_rows_factor: rows that each of ``num_rows`` stands for.
         scale_type: e8m0 for MXFP4, float32 (None) or e8m0 for fp8.
 
     Returns:
@@ -220,8 +230,9 @@ def per_1x32_mx_quant_hip(
         with values of no meaning behind them.
 
     Raises:
-        UnsupportedError: fp32 scales shuffled. ArgumentError, NoKernelError: as ``dynamic_per_group_scaled_quant`` and
-            ``dynamic_per_token_scaled_quant``.
+        UnsupportedError: fp32 scales shuffled.
+        ArgumentError: as ``dynamic_per_group_scaled_quant`` and ``dynamic_per_token_scaled_quant``.
+        NoKernelError: as ``dynamic_per_group_scaled_quant`` and ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_1x32_mx_quant_hip``.
     """
@@ -283,8 +294,12 @@ def per_1x32_f4_quant_hip(
     """MXFP4 of ``x``: :func:`per_1x32_mx_quant_hip` with its other ``quant_dtype`` refused.
 
     Args:
-        x: [M, N] bf16 or fp16. scale, shuffle, num_rows, num_rows_factor: as there.
+        x: [M, N] bf16 or fp16.
+        scale: only None is supported, as in AITER.
         quant_dtype: torch.float4_e2m1fn_x2 (None).
+        shuffle: write e8m0 scales in the layout of :func:`e8m0_shuffle`.
+        num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
+        num_rows_factor: rows that each of ``num_rows`` stands for.
         round_mode: ours. 1: scales as there; 5: as ``dynamic_per_group_scaled_quant_fp4`` makes them, which AITER's function of
             this name did in November 2025 (N a multiple of 256 with ``shuffle``).
 
@@ -292,7 +307,9 @@ def per_1x32_f4_quant_hip(
         codes [M, N / 2] pairs of fp4, and e8m0 scales, as there.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as there.
+        UnsupportedError: as there.
+        ArgumentError: as there.
+        NoKernelError: as there.
 
     Source: AITER ``per_1x32_f4_quant_hip``.
     """
@@ -316,15 +333,17 @@ def dynamic_mxfp4_quant(
 
     Args:
         x: [M, N] bf16 or fp16, N a multiple of 32.
-        scaling_mode: only "even" is covered.
-        shuffle: the scales in the layout of :func:`e8m0_shuffle`, rows up to a multiple of 256 and columns of 8, with values
-            of no meaning behind M and N / 32.
+        scaling_mode: only "even" is supported.
+        shuffle: the scales in the layout of :func:`e8m0_shuffle`, rows up to a multiple of 256 and columns of 8, with values of
+            no meaning behind M and N / 32.
 
     Returns:
         codes [M, N / 2], and e8m0 scales [M, N / 32].
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``quant_mxfp4``.
+        UnsupportedError: as ``quant_mxfp4``.
+        ArgumentError: as ``quant_mxfp4``.
+        NoKernelError: as ``quant_mxfp4``.
 
     Source: AITER ``dynamic_mxfp4_quant`` of ``ops/triton/quant`` and of ``utility/fp4_utils``.
     """
@@ -414,7 +433,9 @@ def _none_covers(refusal: Exception, *_arguments: Any, **_options: Any) -> Any:
 
 
 def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
-    """The function that quantises so: ``get_hip_quant(QuantType.per_1x128)(x, quant_dtype=..., transpose_scale=...)``.
+    """Return the function that quantises by a ``QuantType``.
+
+    ``get_hip_quant(QuantType.per_1x128)(x, quant_dtype=..., transpose_scale=...)``.
 
     Args:
         qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.
@@ -435,8 +456,10 @@ def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
 
 
 def get_triton_quant(qType: Any) -> Callable[..., Any]:
-    """The same functions as :func:`get_hip_quant`'s, whichever language their kernels are written in, but for per_1x32: scales
-    and codes of :func:`dynamic_mxfp4_quant`, of torch's types.
+    """Return the function that quantises like AITER's Triton kernels.
+
+    They are :func:`get_hip_quant`'s, whichever language their kernels are written in. Of per_1x32 it gives scales and codes of
+    :func:`dynamic_mxfp4_quant`, of torch's types.
 
     Args:
         qType: as there.

@@ -23,7 +23,9 @@ def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
         codes [M, N], new: torch.float8_e4m3fnuz on gfx942, torch.float8_e4m3fn on gfx950.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``static_per_tensor_quant``.
+        UnsupportedError: as ``static_per_tensor_quant``.
+        ArgumentError: as ``static_per_tensor_quant``.
+        NoKernelError: as ``static_per_tensor_quant``.
 
     Source: AITER ``downcast_to_static_fp8``.
     """
@@ -34,13 +36,16 @@ def downcast_to_static_fp8_3d(x: torch.Tensor, scale: torch.Tensor) -> torch.Ten
     """:func:`downcast_to_static_fp8` of [E, M, N].
 
     Args:
-        x: [E, M, N] bf16 or fp16, N a multiple of 4. scale: as there.
+        x: [E, M, N] bf16 or fp16, N a multiple of 4.
+        scale: as there.
 
     Returns:
         codes [E, M, N], new.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as there.
+        UnsupportedError: as there.
+        ArgumentError: as there.
+        NoKernelError: as there.
 
     Source: AITER ``downcast_to_static_fp8_3d``.
     """

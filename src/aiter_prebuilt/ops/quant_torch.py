@@ -31,8 +31,12 @@ def pertoken_quant(
     """Codes with a scale for each row: ``amax(|row|) / qmax``, 1 for a row of zeros, or the scales given.
 
     Args:
-        x: [..., N], any float type. scale: [..., 1], or None. x_scale: what ``x`` is multiplied with first, or None.
-        scale_dtype: float32 (None). quant_dtype: int8 (None) or an fp8. dtypeMax: qmax; the largest value of the type (None).
+        x: [..., N], any float type.
+        scale: [..., 1], or None.
+        x_scale: what ``x`` is multiplied with first, or None.
+        scale_dtype: float32 (None).
+        quant_dtype: int8 (None) or an fp8.
+        dtypeMax: qmax; the largest value of the type (None).
 
     Returns:
         codes [..., N], and scales [..., 1].
@@ -62,7 +66,11 @@ def per_tensor_quant(
     """Codes with one scale: ``amax(|x|) / qmax``, or the one given.
 
     Args:
-        x: any shape, any float type. scale: one value, or None. scale_dtype, quant_dtype, dtypeMax: as :func:`pertoken_quant`.
+        x: any shape, any float type.
+        scale: one value, or None.
+        scale_dtype: the type of the scale: float32 (None).
+        quant_dtype: the type of the codes: int8 (None) or an fp8.
+        dtypeMax: qmax; None: the largest value of the type.
 
     Returns:
         codes of the shape of ``x``, and the scale, [1].
@@ -96,8 +104,10 @@ def per_1x32_f4_quant(
     """MXFP4: codes rounded to nearest even with a power of two for each 32 elements of a row.
 
     Args:
-        x: [..., N] any float type, N a multiple of 32. scale: None only, as in AITER.
-        quant_dtype: torch.float4_e2m1fn_x2 (None). shuffle: the scales in the layout of ``e8m0_shuffle``.
+        x: [..., N] any float type, N a multiple of 32.
+        scale: None only, as in AITER.
+        quant_dtype: torch.float4_e2m1fn_x2 (None).
+        shuffle: the scales in the layout of ``e8m0_shuffle``.
         pack_dim: -1; 0: of two dims, whose first has groups and pairs.
         round_mode: how a scale follows from the largest size, a number or a member of AITER's ``MxScaleRoundMode``: 0 to 3 as of
             :func:`quant_mxfp4`. 5, ours: a quarter, rounded to a power, from 1.5 of one on to the next, as AITER's function of
@@ -108,7 +118,8 @@ def per_1x32_f4_quant(
         with pack_dim 0 [N / 2, M] and [N / 32, M].
 
     Raises:
-        ArgumentShapeError: N is no multiple of 32. UnsupportedError: an option that is not covered.
+        ArgumentShapeError: N is no multiple of 32.
+        UnsupportedError: an option that is not covered.
 
     Source: AITER ``per_1x32_f4_quant``.
     """
@@ -187,7 +198,10 @@ def _largest(kind: torch.dtype) -> float:
 
 
 def _codes(values: torch.Tensor, kind: torch.dtype) -> torch.Tensor:
-    """Rounded to nearest even, and saturated: a quotient may be one place above the largest code."""
+    """Round values to codes, to nearest even, and saturate.
+
+    A quotient may be one place above the largest code.
+    """
     largest = _largest(kind)
     values = values.clamp(-largest, largest)
     return (values if kind.is_floating_point else values.round()).to(kind)
@@ -204,7 +218,9 @@ _OLDER_KINDS: Final = _KINDS | {QuantType.per_1x32: partial(per_1x32_f4_quant, r
 
 
 def get_torch_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
-    """The function that quantises so in torch, for any device: ``get_torch_quant(QuantType.per_Token)(x, quant_dtype=...)``.
+    """Return the function that quantises in torch by a ``QuantType``.
+
+    It serves any device: ``get_torch_quant(QuantType.per_Token)(x, quant_dtype=...)``.
 
     Args:
         qType: a ``QuantType`` of ours or of AITER, or its number: No, per_Tensor, per_Token, per_1x32 or per_1x128.

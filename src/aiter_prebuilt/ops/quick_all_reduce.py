@@ -50,15 +50,19 @@ def init_custom_qr(
     *,
     device: int | str | tuple[str, int] | torch.device | None = None,
 ) -> int:
-    """A communicator's number. All ranks make theirs, exchange handles, and open them: ``qr_get_handle``, ``qr_open_handles``.
+    """Make a communicator and return its number.
+
+    All ranks make theirs, exchange handles, and open them: ``qr_get_handle``, ``qr_open_handles``.
 
     Args:
-        rank, world_size: which of 2, 4 or 8 this is. qr_max_size: bytes of the largest message; None or 0: ``qr_max_size()``.
+        rank: the number of this rank, from 0.
+        world_size: the number of ranks: 2, 4 or 8.
+        qr_max_size: bytes of the largest message; None or 0: ``qr_max_size()``.
         device: the GPU of this rank: torch's name, its ordinal, or ("amd", ordinal); None: torch's current one.
 
     Raises:
-        UnsupportedError: another number of ranks. ArgumentKindError: a rank of another world, or a bound that is no number of
-            bytes.
+        UnsupportedError: another number of ranks.
+        ArgumentKindError: a rank of another world, or a bound that is no number of bytes.
         DriverError: the memory cannot be had.
 
     Source: AITER ``init_custom_qr``.
@@ -89,16 +93,20 @@ def qr_max_size() -> int:
 
 
 def qr_get_handle(fa: int, out_ptr: int | None = None) -> torch.Tensor | None:
-    """The handle of this rank's memory, 64 bytes: written to an address, or returned, as clients of older trees want it.
+    """Return the handle of this rank's memory, 64 bytes.
+
+    It is written to an address, or returned, as clients of older trees want it.
 
     Args:
-        fa: the communicator. out_ptr: an address on the host; None: as a tensor.
+        fa: the communicator.
+        out_ptr: an address on the host; None: as a tensor.
 
     Returns:
         None, or [64] uint8 on the host.
 
     Raises:
-        ArgumentKindError: no such communicator. DriverError: the driver exports no memory.
+        ArgumentKindError: no such communicator.
+        DriverError: the driver exports no memory.
 
     Source: AITER ``qr_get_handle``; vLLM calls it without an address.
     """
@@ -115,12 +123,14 @@ def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
     """Map the memory of all ranks. The exchange of handles before it has all ranks wait for all.
 
     Args:
-        fa: the communicator. handle_ptrs: all ranks' handles, by rank, this one's among them: addresses on the host, or tensors
-            of 64 bytes.
+        fa: the communicator.
+        handle_ptrs: all ranks' handles, by rank, this one's among them: addresses on the host, or tensors of 64 bytes.
 
     Raises:
-        ArgumentKindError: no such communicator. ArgumentShapeError: handles of more or fewer ranks, or of another size.
-        UnsupportedError: devices that cannot reach each other. DriverError: a handle of memory that is gone.
+        ArgumentKindError: no such communicator.
+        ArgumentShapeError: handles of more or fewer ranks, or of another size.
+        UnsupportedError: devices that cannot reach each other.
+        DriverError: a handle of memory that is gone.
 
     Source: AITER ``qr_open_handles``; vLLM gives tensors.
     """
@@ -135,7 +145,7 @@ def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
 
 
 def _handle(told: Any) -> bytes:
-    """What an address on the host, or a tensor, has of a handle."""
+    """Read a handle from a host address or from a tensor."""
     if isinstance(told, int):
         return ctypes.string_at(told, HANDLE_BYTES)
     found = bytes(told.flatten().tolist())
@@ -156,13 +166,15 @@ def qr_all_reduce(
     Args:
         fa: the communicator; its calls follow each other on the device, in the same order in all ranks.
         inp: bf16 or fp16, dense, a multiple of 16 bytes; where one of 32, or of their sums, is no finite number, all of them are
-            NaN, but for FP. out: like it, written.
+            NaN, but for FP.
+        out: like it, written.
         quant_level: a number or member of AITER's ``QuickReduceRegime``: FP (0: messages keep their bits), FP8 (1: of 8 bits, but
             integers, where AITER has e4m3), INT6 (2), INT4 (3), INT3 (4: two ranks alone).
-        cast_bf2half: of no effect: sums are in fp32.
+        cast_bf2half: accepted and ignored: sums are in fp32.
 
     Raises:
-        UnsupportedError: another level. ArgumentError: tensors that do not fit, or no such communicator.
+        UnsupportedError: another level.
+        ArgumentError: tensors that do not fit, or no such communicator.
         NoKernelError: another element type.
 
     Source: AITER ``qr_all_reduce``.
@@ -191,12 +203,20 @@ def qr_all_reduce_rmsnorm(
     """``residual_out`` is the sum of all ranks' ``inp``, as of ``qr_all_reduce``, and ``residual_inp``; ``out`` its RMS norm.
 
     Args:
-        fa, inp, quant_level, cast_bf2half: as of ``qr_all_reduce``. residual_inp: of this rank, like ``inp``.
-        residual_out, out: like ``inp``, contiguous, written, out of place. weight: [hidden_dim]. eps: added to the mean square.
+        fa: the communicator, as of :func:`qr_all_reduce`.
+        inp: bf16 or fp16, dense, a multiple of 16 bytes, as of :func:`qr_all_reduce`.
+        residual_inp: like ``inp``, this rank's residual.
+        residual_out: like ``inp``, contiguous, written, out of place.
+        out: like ``inp``, contiguous, written, out of place.
+        weight: [hidden_dim].
+        eps: added to the mean square.
         hidden_dim: columns of a row.
+        quant_level: a number or member of AITER's ``QuickReduceRegime``, as of :func:`qr_all_reduce`.
+        cast_bf2half: accepted and ignored: sums are in fp32.
 
     Raises:
-        UnsupportedError: another level. ArgumentError: tensors that do not fit, or no such communicator.
+        UnsupportedError: another level.
+        ArgumentError: tensors that do not fit, or no such communicator.
         NoKernelError: another element type.
 
     Source: AITER ``qr_all_reduce_rmsnorm``.
@@ -284,7 +304,7 @@ def _bits(function: str, quant_level: Any, world: int) -> int:
 
 
 def _fitting(function: str, largest: int, inp: Any, out: Any) -> None:
-    """Of one type, as many elements, no more than may be, in whole packs."""
+    """Check that two messages have one type and a valid size."""
     asked = f"{function}(inp {kind_of(inp)} {list(inp.shape)}, {kind_of(out)} {list(out.shape)})"
     size = nbytes(inp)
     if kind_of(inp) != kind_of(out) or size != nbytes(out):

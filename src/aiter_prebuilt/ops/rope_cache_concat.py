@@ -33,15 +33,18 @@ def fused_qk_rope_concat_and_cache_mla(
     is_nope_first: bool,
     compute_all_q_rope: bool = False,
 ) -> None:
-    """Turn ``q_pe`` and ``k_pe`` by the angles of their positions, and write them beside what is not turned.
+    """Rotate queries and keys, and fill the latent cache.
+
+    ``q_pe`` and ``k_pe`` turn by the angles of their positions. Queries go side by side with ``q_nope`` into ``q_out``, keys with
+    ``kv_c`` into the latent cache.
 
     Queries go with ``q_nope`` into ``q_out``, keys with ``kv_c`` into the latent cache.
 
     Args:
-        q_nope: [rows, heads, r] bf16 or fp16, at least a row for each slot. q_pe: [rows, heads, e], e even. The last dim of each
-            tensor must be contiguous.
-        kv_c: [rows, r], or with several heads of keys [rows, key heads, r]. k_pe: [rows, e] or [rows, key heads, e]. Both have at
-            least a row for each slot.
+        q_nope: [rows, heads, r] bf16 or fp16, at least a row for each slot.
+        q_pe: [rows, heads, e], e even. The last dim of each tensor must be contiguous.
+        kv_c: [rows, r], or with several heads of keys [rows, key heads, r].
+        k_pe: [rows, e] or [rows, key heads, e]. Both have at least a row for each slot.
         kv_cache: [blocks, block_size, r + e], or [blocks, block_size, key heads, r + e], written; of the type of q_nope, or the
             target's fp8. Its rows must lie evenly.
         q_out: [rows, heads, r + e], written; of the type of q_nope, or fp8 where the cache is.
@@ -49,13 +52,16 @@ def fused_qk_rope_concat_and_cache_mla(
         k_scale: one fp32 number, which a cache of 16 bits does not read; stored = value / scale, saturating.
         q_scale: the same for q_out.
         positions: int64, at least one for each token, cut to the rows of cos_cache.
-        cos_cache, sin_cache: [positions, e / 2], of the type of q_nope.
+        cos_cache: [positions, e / 2], of the type of q_nope: the cosines.
+        sin_cache: [positions, e / 2], of the type of q_nope: the sines.
         is_neox: pairs are element i and i + e / 2; else neighbours.
         is_nope_first: the turned part lies behind the rest; else before it.
         compute_all_q_rope: queries of tokens whose slot is not in the cache are written, too.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_concat_and_cache_mla``.
     """

@@ -42,30 +42,45 @@ def fused_qk_rope_reshape_and_cache(
     zeros_out: torch.Tensor | None = None,
     upcast_operand: bool = False,
 ) -> tuple[torch.Tensor, ...]:
-    """Turn queries and keys by the angles of their positions; keys and values into a paged cache of rows or tiles.
+    """Rotate queries and keys, and fill a paged cache.
+
+    They turn by the angles of their positions; keys and values go into a paged cache of rows or tiles.
 
     Args:
-        q: [tokens, hq, d] bf16 or fp16, d even and at most 512; of 64, 128 and 256 aligned calls are the fast ones. k, v:
-            [tokens, hk, d]. All three may be parts of one tensor; the last dim must be contiguous.
+        q: [tokens, hq, d] bf16 or fp16, d even and at most 512; of 64, 128 and 256 aligned calls are the fast ones.
+        k: [tokens, hk, d] of the type of q; the last dim must be contiguous.
+        v: [tokens, hk, d] of the type of q; q, k and v may be parts of one tensor; the last dim must be contiguous.
         key_cache: with flash_layout [blocks, block_size, hk, d], else [blocks, hk, d / x, block_size, x]; of the type of q, or
-            the target's fp8. value_cache: with flash_layout as keys, else [blocks, hk, d, block_size] or [blocks, hk,
-            block_size / x, d, x]. Both may be strided.
+            the target's fp8.
+        value_cache: with flash_layout as keys, else [blocks, hk, d, block_size] or [blocks, hk, block_size / x, d, x]. Both may
+            be strided.
         slot_mapping: [slots] int64 or int32, block * block_size + offset, at least one for each token. Of a token whose slot is
             not in the cache queries and keys are turned alone. Slots behind the tokens are not read.
         pos: int64, one for each token or more, cut to the rows of cos once offs, int64, was added.
-        cos, sin: [positions, d / 2], or [positions, d], which has an angle for each element of a head; dims of 1 may lie between.
-        k_scale, v_scale: fp32, one number by which keys and values are divided on their way into the cache, of 16 bits, too; fp8
-            saturates. They are None where apply_scale is false.
+        cos: [..., F] bf16 or fp16, rows may be strided; [positions, D / 2] or [positions, D], an angle for each element of a head
+            then; dims of 1 between are taken; ``sin`` has its strides.
+        sin: as ``cos``.
+        k_scale: fp32, one number: keys are divided by it on their way into the cache, of 16 bits, too; fp8 saturates. None where
+            apply_scale is false.
+        v_scale: fp32, one number: values are divided by it on their way into the cache, of 16 bits, too; fp8 saturates. None
+            where apply_scale is false.
         is_neox: pairs are element i and i + d / 2; else neighbours.
-        q_out, k_out: written; made when None; q_out may be q, and k_out k.
-        output_zeros: zeros of the shape of q are wanted, too. zeros_out: where, contiguous; given, they are wanted.
+        flash_layout: the caches have the layout of flash attention, else that of paged attention; see key_cache.
+        apply_scale: false: as if ``k_scale`` and ``v_scale`` were None.
+        offs: int64, added to the positions; None: nothing is added.
+        q_out: [tokens, hq, d], written: the rotated queries; made when None; may be ``q``.
+        k_out: [tokens, hk, d], written: the rotated keys; made when None; may be ``k``.
+        output_zeros: zeros of the shape of q are wanted, too.
+        zeros_out: where, contiguous; given, they are wanted.
         upcast_operand: any value: all is computed in fp32, and rounded once.
 
     Returns:
         q_out, k_out, key_cache, value_cache, and the zeros where they are wanted.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_reshape_and_cache``.
     """
@@ -108,31 +123,47 @@ def fused_qk_rope_cat_and_cache_mla(
     shuffled_kv_cache: bool = False,
     upcast_operand: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Turn ``q_pe`` and ``k_pe`` by the angles of their positions; queries side by side with ``q_nope``, keys with ``k_nope``
-    into the latent cache.
+    """Rotate queries and keys, and fill the latent cache.
+
+    ``q_pe`` and ``k_pe`` turn by the angles of their positions. Queries lie side by side with ``q_nope``, keys with ``k_nope`` in
+    the latent cache.
 
     Args:
-        q_nope: [tokens, hq, r] bf16 or fp16. q_pe: [tokens, hq, e], e even. k_nope: [rows, hk, r]. k_pe: [rows, hk, e]. There is
-            a row for each token or more; keys of rows behind the tokens are not turned. The last dim of each must be contiguous.
+        q_nope: [tokens, hq, r] bf16 or fp16.
+        q_pe: [tokens, hq, e], e even.
+        k_nope: [rows, hk, r].
+        k_pe: [rows, hk, e]. There is a row for each token or more; keys of rows behind the tokens are not turned. The last dim of
+            each must be contiguous.
         kv_cache: [slots, hk, r + e], of the type of q_nope, or the target's fp8. With shuffled_kv_cache [blocks, hk, block_size,
             r + e] in tiles of 16 keys and 16 bytes, all r columns of a block and then all e; all three are multiples of 16.
         slot_mapping: int64 or int32, at most one for each row of keys; a slot that is not in the cache is skipped.
         pos: int64, one for each token or more, cut to the rows of cos.
-        cos, sin: [positions, e / 2], or [positions, e], which has an angle for each element; dims of 1 may lie between.
+        cos: [..., F] bf16 or fp16, rows may be strided; [positions, E / 2] or [positions, E], an angle for each element then;
+            dims of 1 between are taken; ``sin`` has its strides.
+        sin: as ``cos``.
         k_scale: fp32, one number by which keys are divided on their way into the cache, of 16 bits, too; fp8 saturates. It is
             None where apply_scale is false.
         is_neox: pairs are element i and i + e / 2; else neighbours.
         num_decode_toks_for_zeros: of so many tokens, the first, there are turned q_pe in decode_q_pe_out, and zeros.
+        apply_scale: false: as if ``k_scale`` were None.
         q_out: [tokens, hq, r + e], written; made when None, of q_out_dtype, the type of q_nope when None; fp8 with an fp8 cache
-            alone. decode_q_pe_out: [num_decode_toks_for_zeros, hq, e]; k_pe_out: as k_pe, whose rows with slots, in the cache or
-            not, are written; both made when None.
+            alone.
+        decode_q_pe_out: [num_decode_toks_for_zeros, hq, e]; k_pe_out: as k_pe, whose rows with slots, in the cache or not, are
+            written; both made when None.
+        k_pe_out: [MK, HK, E] bf16 or fp16, written; or None; may be strided, the last dim contiguous; turned ``k_pe`` of the rows
+            with slots, in the cache or not.
+        q_out_dtype: the element type of the queries that are returned; None: that of the queries.
+        shuffled_kv_cache: tiles of 16 keys and 16 bytes: all R columns of a block, then all E; block_size, R and E are multiples
+            of 16.
         upcast_operand: any value: all is computed in fp32, and rounded once.
 
     Returns:
         q_out, decode_q_pe_out, k_pe_out, and zeros [num_decode_toks_for_zeros, hq, r].
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_cat_and_cache_mla``.
     """

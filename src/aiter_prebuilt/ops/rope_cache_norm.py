@@ -49,32 +49,47 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
     x: int,
     rotary_dim: int = 0,
 ) -> None:
-    """RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding; queries into ``q_out``, keys and values into
-    a cache.
+    """Normalise, rotate and cache heads of ``qkv``.
+
+    RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding; queries into ``q_out``, keys and values into a
+    cache.
 
     Args:
         qkv: [..., last] bf16 or fp16, contiguous, of each token the heads of queries, then keys, then values.
-        qw, kw: [head_size], the weights of the norms, of the type of qkv.
-        cos_sin: [P, rot], rows of cosines, then sines. positions: int64, one for each token or more, cut to the rows of cos_sin.
-        num_tokens: how many tokens there are. num_heads_q, num_heads_k, num_heads_v: how many heads a token has.
+        qw: [head_size], of the type of qkv: the weight of the queries' norm.
+        kw: [head_size], of the type of qkv: the weight of the keys' norm.
+        cos_sin: [P, rot], rows of cosines, then sines.
+        positions: int64, one for each token or more, cut to the rows of cos_sin.
+        num_tokens: how many tokens there are.
+        num_heads_q: the number of heads of queries of a token.
+        num_heads_k: the number of heads of keys of a token.
+        num_heads_v: the number of heads of values of a token.
         head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
-        is_neox_style: pairs are element i and i + half; else neighbours. eps: what the norms add to the mean of squares.
+        is_neox_style: pairs are element i and i + half; else neighbours.
+        eps: what the norms add to the mean of squares.
         q_out: [num_tokens, num_heads_q, head_size], written.
         k_cache: [blocks, block_size, num_heads_k, head_size], or without blocks [slots, num_heads_k, head_size]; of the type of
             qkv, or the target's fp8. Blocks, tokens and heads may lie apart. With use_shuffle_layout [blocks, num_heads_k,
             head_size / x, block_size, x], strided, or memory of that order in another shape whose blocks may lie apart.
         v_cache: as k_cache with num_heads_v; with use_shuffle_layout [blocks, num_heads_v, block_size / x, head_size, x].
         slot_mapping: int64 or int32, block * block_size + offset; a slot that is not in the cache is skipped.
-        per_tensor_k_scale, per_tensor_v_scale: numbers, or tensors with one: stored = value / scale, saturating; a cache of 16
-            bits does not use them.
-        k_out, v_out: [num_tokens, heads, head_size], written with what is stored, of the type of the cache; or None. Of one of 16
-            bits beside an fp8 cache the first half of the bytes gets the codes, as in AITER.
+        per_tensor_k_scale: a number, or a tensor of the host with one: stored = value / scale, saturating; a cache of 16 bits
+            does not use it.
+        per_tensor_v_scale: the same of values.
+        k_out: [..., ko_last] bf16 or fp16 or the target's own e4m3, written; or None; what is stored of the tokens' keys, too,
+            [num_tokens, num_heads_k, head_size]; one of 16 bits beside an fp8 cache gets the codes in the first half of its
+            bytes.
+        v_out: [..., vo_last] bf16 or fp16 or the target's own e4m3, written; or None; the same of values.
         return_kv: whether k_out and v_out are written; those of a token without a slot (a negative one) stay as they are.
-        block_size: 0: a cache without blocks. x: with use_shuffle_layout the width of a tile.
+        use_shuffle_layout: the caches are made of tiles, else of rows.
+        block_size: 0: a cache without blocks.
+        x: with use_shuffle_layout the width of a tile.
         rotary_dim: how many elements of a head are turned; 0 is all.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_norm_rope_cache_pts_quant_shuffle``.
     """
@@ -127,16 +142,22 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     rotary_dim: int = 0,
     gemma_norm: bool = False,
 ) -> None:
-    """RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding by three positions of each token; queries
-    into ``q_out``, keys and values into a cache.
+    """Normalise, rotate by three positions and cache heads.
+
+    RMSNorm of each head of the queries and keys in ``qkv``, and rotary embedding by three positions of each token; queries into
+    ``q_out``, keys and values into a cache.
 
     Args:
         qkv: [..., last] bf16 or fp16, contiguous, of each token the heads of queries, then keys, then values.
-        qw, kw: [head_size], the weights of the norms, of the type of qkv.
+        qw: [head_size], of the type of qkv: the weight of the queries' norm.
+        kw: [head_size], of the type of qkv: the weight of the keys' norm.
         cos_sin: [P, rot], rows of cosines, then sines.
         positions: [3, tokens] int64, of which either dim may lie apart: time, height and width of each token or more tokens, cut
             to the rows of cos_sin.
-        num_tokens: how many tokens there are. num_heads_q, num_heads_k, num_heads_v: how many heads a token has.
+        num_tokens: how many tokens there are.
+        num_heads_q: the number of heads of queries of a token.
+        num_heads_k: the number of heads of keys of a token.
+        num_heads_v: the number of heads of values of a token.
         head_size: even, at most 512; of 64, 128 and 256 aligned calls are the fast ones.
         is_neox_style: pairs are element i and i + half; else neighbours.
         mrope_section_: how many pairs have their angles from each of the three positions: together half of what is turned.
@@ -149,17 +170,24 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
             head_size / x, block_size, x], strided, or memory of that order in another shape whose blocks may lie apart.
         v_cache: as k_cache with num_heads_v; with use_shuffle_layout [blocks, num_heads_v, block_size / x, head_size, x].
         slot_mapping: int64 or int32, block * block_size + offset; a slot that is not in the cache is skipped.
-        per_tensor_k_scale, per_tensor_v_scale: numbers, or tensors with one: stored = value / scale, saturating; a cache of 16
-            bits does not use them.
-        k_out, v_out: [num_tokens, heads, head_size], written with what is stored, of the type of the cache; or None. Of one of 16
-            bits beside an fp8 cache the first half of the bytes gets the codes, as in AITER.
+        per_tensor_k_scale: a number, or a tensor of the host with one: stored = value / scale, saturating; a cache of 16 bits
+            does not use it.
+        per_tensor_v_scale: the same of values.
+        k_out: [..., ko_last] bf16 or fp16 or the target's own e4m3, written; or None; what is stored of the tokens' keys, too,
+            [num_tokens, num_heads_k, head_size]; one of 16 bits beside an fp8 cache gets the codes in the first half of its
+            bytes.
+        v_out: [..., vo_last] bf16 or fp16 or the target's own e4m3, written; or None; the same of values.
         return_kv: whether k_out and v_out are written; those of a token without a slot (a negative one) stay as they are.
-        use_shuffle_layout: caches are tiles. block_size: 0: a cache without blocks. x: the width of a tile.
-        rotary_dim: how many elements of a head are turned; 0 is all. gemma_norm: the norms multiply by 1 + weight.
+        use_shuffle_layout: caches are tiles.
+        block_size: 0: a cache without blocks.
+        x: the width of a tile.
+        rotary_dim: how many elements of a head are turned; 0 is all.
+        gemma_norm: the norms multiply by 1 + weight.
 
     Raises:
-        UnsupportedError: a tensor that requires grad, or not three numbers in mrope_section_. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: a tensor that requires grad, or not three numbers in mrope_section_.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_norm_mrope_3d_cache_pts_quant_shuffle``.
     """

@@ -26,18 +26,25 @@ def rope_bwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """The gradient of what was turned: ``rope_bwd_impl`` on what it makes.
+    """Compute the gradient of :func:`rope_fwd`.
+
+    ``rope_bwd_impl`` with a new tensor for the result.
 
     Args:
         output_grads: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_bwd_impl``.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_bwd_impl``.
+        UnsupportedError: as ``rope_bwd_impl``.
+        ArgumentError: as ``rope_bwd_impl``.
+        NoKernelError: as ``rope_bwd_impl``.
 
     Source: AITER ``rope_bwd``.
     """
@@ -55,18 +62,26 @@ def rope_2c_bwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of what was turned: ``rope_2c_bwd_impl`` on what it makes.
+    """Compute the gradients of :func:`rope_2c_fwd`.
+
+    ``rope_2c_bwd_impl`` with new tensors for the results.
 
     Args:
-        output_grads_x, output_grads_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_2c_bwd_impl``.
+        output_grads_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided: the gradient of the first result.
+        output_grads_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided: the gradient of the second result.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_bwd_impl``.
+        UnsupportedError: as ``rope_2c_bwd_impl``.
+        ArgumentError: as ``rope_2c_bwd_impl``.
+        NoKernelError: as ``rope_2c_bwd_impl``.
 
     Source: AITER ``rope_2c_bwd``.
     """
@@ -96,18 +111,26 @@ def rope_cached_bwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """The gradient of what was turned: ``rope_cached_bwd_impl`` on what it makes.
+    """Compute the gradient of :func:`rope_cached_fwd`.
+
+    ``rope_cached_bwd_impl`` with a new tensor for the result.
 
     Args:
         output_grads: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_bwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_bwd_impl``.
+        UnsupportedError: as ``rope_cached_bwd_impl``.
+        ArgumentError: as ``rope_cached_bwd_impl``.
+        NoKernelError: as ``rope_cached_bwd_impl``.
 
     Source: AITER ``rope_cached_bwd``.
     """
@@ -128,18 +151,27 @@ def rope_cached_2c_bwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The gradients of what was turned: ``rope_cached_2c_bwd_impl`` on what it makes.
+    """Compute the gradients of :func:`rope_cached_2c_fwd`.
+
+    ``rope_cached_2c_bwd_impl`` with new tensors for the results.
 
     Args:
-        output_grads_x, output_grads_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_2c_bwd_impl``.
+        output_grads_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided: the gradient of the first result.
+        output_grads_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided: the gradient of the second result.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_bwd_impl``.
+        UnsupportedError: as ``rope_cached_2c_bwd_impl``.
+        ArgumentError: as ``rope_cached_2c_bwd_impl``.
+        NoKernelError: as ``rope_cached_2c_bwd_impl``.
 
     Source: AITER ``rope_cached_2c_bwd``.
     """
@@ -169,17 +201,25 @@ def rope_thd_bwd(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> torch.Tensor:
-    """The gradient of what was turned: ``rope_thd_bwd_impl`` on what it makes.
+    """Compute the gradient of :func:`rope_thd_fwd`.
+
+    ``rope_thd_bwd_impl`` with a new tensor for the result.
 
     Args:
         output_grads: [T, H, D]; bf16, fp16 or fp32, may be strided.
-        cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_thd_bwd_impl``.
+        cu_seqlens: [C] int32, where each sequence begins, and the last one ends; from 0, never falling.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each place in a sequence.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_bwd_impl``.
+        UnsupportedError: as ``rope_thd_bwd_impl``.
+        ArgumentError: as ``rope_thd_bwd_impl``.
+        NoKernelError: as ``rope_thd_bwd_impl``.
 
     Source: AITER ``rope_thd_bwd``.
     """
@@ -202,18 +242,29 @@ def rope_2d_bwd(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> torch.Tensor:
-    """The gradient of what was turned: ``rope_2d_bwd_impl`` on what it makes.
+    """Compute the gradient of :func:`rope_2d_fwd`.
+
+    ``rope_2d_bwd_impl`` with a new tensor for the result.
 
     Args:
         output_grads: [B, H * W, heads, D]; bf16, fp16 or fp32, may be strided.
-        cos_h, sin_h, cos_w, sin_w, img_height, img_width, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_2d_bwd_impl``.
+        cos_h: [..., f] bf16 or fp16 or fp32, [1, rows, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_h: [..., f] bf16 or fp16 or fp32.
+        cos_w: [..., f] bf16 or fp16 or fp32, [1, columns, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_w: [..., f] bf16 or fp16 or fp32.
+        img_height: rows of an image.
+        img_width: columns of an image.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
+        nope_first: nothing here: each half is turned whole.
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_bwd_impl``.
+        UnsupportedError: as ``rope_2d_bwd_impl``.
+        ArgumentError: as ``rope_2d_bwd_impl``.
+        NoKernelError: as ``rope_2d_bwd_impl``.
 
     Source: AITER ``rope_2d_bwd``.
     """

@@ -32,10 +32,15 @@ def rope_fwd_inplace(
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_fwd_impl``.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_fwd_impl``.
+        UnsupportedError: as ``rope_fwd_impl``.
+        ArgumentError: as ``rope_fwd_impl``.
+        NoKernelError: as ``rope_fwd_impl``.
 
     Source: AITER ``rope_fwd_inplace``.
     """
@@ -53,11 +58,17 @@ def rope_2c_fwd_inplace(
     """Turn ``input_x`` and ``input_y`` in place: ``rope_2c_fwd_impl`` on tensors that are both.
 
     Args:
-        input_x, input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_2c_fwd_impl``.
+        input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_fwd_impl``.
+        UnsupportedError: as ``rope_2c_fwd_impl``.
+        ArgumentError: as ``rope_2c_fwd_impl``.
+        NoKernelError: as ``rope_2c_fwd_impl``.
 
     Source: AITER ``rope_2c_fwd_inplace``.
     """
@@ -78,10 +89,16 @@ def rope_cached_fwd_inplace(
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_fwd_impl``.
+        UnsupportedError: as ``rope_cached_fwd_impl``.
+        ArgumentError: as ``rope_cached_fwd_impl``.
+        NoKernelError: as ``rope_cached_fwd_impl``.
 
     Source: AITER ``rope_cached_fwd_inplace``.
     """
@@ -100,11 +117,18 @@ def rope_cached_2c_fwd_inplace(
     """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_2c_fwd_impl`` on tensors that are both.
 
     Args:
-        input_x, input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_2c_fwd_impl``.
+        input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_2c_fwd_inplace``.
     """
@@ -126,10 +150,17 @@ def rope_cached_positions_fwd_inplace(
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_positions_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_fwd_inplace``.
     """
@@ -151,12 +182,19 @@ def rope_cached_positions_2c_fwd_inplace(
     """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_positions_2c_fwd_impl`` on tensors that are both.
 
     Args:
-        input_x, input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_2c_fwd_impl``.
+        input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_2c_fwd_inplace``.
     """
@@ -188,11 +226,18 @@ def rope_cached_positions_offsets_fwd_inplace(
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_offsets_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        offsets: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_offsets_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_offsets_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_fwd_inplace``.
     """
@@ -215,12 +260,20 @@ def rope_cached_positions_offsets_2c_fwd_inplace(
     """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_positions_offsets_2c_fwd_impl`` on tensors that are both.
 
     Args:
-        input_x, input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_offsets_2c_fwd_impl``.
+        input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        offsets: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd_inplace``.
     """
@@ -251,10 +304,16 @@ def rope_thd_fwd_inplace(
 
     Args:
         input: [T, H, D], written; bf16, fp16 or fp32, may be strided.
-        cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_thd_fwd_impl``.
+        cu_seqlens: [C] int32, where each sequence begins, and the last one ends; from 0, never falling.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each place in a sequence.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_fwd_impl``.
+        UnsupportedError: as ``rope_thd_fwd_impl``.
+        ArgumentError: as ``rope_thd_fwd_impl``.
+        NoKernelError: as ``rope_thd_fwd_impl``.
 
     Source: AITER ``rope_thd_fwd_inplace``.
     """
@@ -277,11 +336,20 @@ def rope_2d_fwd_inplace(
 
     Args:
         input: [B, H * W, heads, D], written; bf16, fp16 or fp32, may be strided.
-        cos_h, sin_h, cos_w, sin_w, img_height, img_width, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_2d_fwd_impl``.
+        cos_h: [..., f] bf16 or fp16 or fp32, [1, rows, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_h: [..., f] bf16 or fp16 or fp32.
+        cos_w: [..., f] bf16 or fp16 or fp32, [1, columns, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_w: [..., f] bf16 or fp16 or fp32.
+        img_height: rows of an image.
+        img_width: columns of an image.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
+        nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_fwd_impl``.
+        UnsupportedError: as ``rope_2d_fwd_impl``.
+        ArgumentError: as ``rope_2d_fwd_impl``.
+        NoKernelError: as ``rope_2d_fwd_impl``.
 
     Source: AITER ``rope_2d_fwd_inplace``.
     """

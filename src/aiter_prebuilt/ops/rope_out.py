@@ -25,18 +25,25 @@ def rope_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_fwd_impl`` on what it makes.
+    """Rotate ``input`` by each position's angles.
+
+    ``rope_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_fwd_impl``.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_fwd_impl``.
+        UnsupportedError: as ``rope_fwd_impl``.
+        ArgumentError: as ``rope_fwd_impl``.
+        NoKernelError: as ``rope_fwd_impl``.
 
     Source: AITER ``rope_fwd``.
     """
@@ -54,18 +61,26 @@ def rope_cached_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_cached_fwd_impl`` on what it makes.
+    """Rotate ``input`` by cached cosines and sines.
+
+    ``rope_cached_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_fwd_impl``.
+        UnsupportedError: as ``rope_cached_fwd_impl``.
+        ArgumentError: as ``rope_cached_fwd_impl``.
+        NoKernelError: as ``rope_cached_fwd_impl``.
 
     Source: AITER ``rope_cached_fwd``.
     """
@@ -84,18 +99,27 @@ def rope_cached_positions_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_cached_positions_fwd_impl`` on what it makes.
+    """Rotate ``input`` by cached values at given positions.
+
+    ``rope_cached_positions_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_positions_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_fwd``.
     """
@@ -117,19 +141,28 @@ def rope_cached_positions_offsets_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_cached_positions_offsets_fwd_impl`` on what it makes.
+    """Rotate ``input`` by cached values at offset positions.
+
+    ``rope_cached_positions_offsets_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_offsets_fwd_impl``.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        offsets: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_offsets_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_offsets_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_fwd``.
     """
@@ -148,17 +181,25 @@ def rope_thd_fwd(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_thd_fwd_impl`` on what it makes.
+    """Rotate packed sequences by each position's angles.
+
+    ``rope_thd_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [T, H, D]; bf16, fp16 or fp32, may be strided.
-        cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_thd_fwd_impl``.
+        cu_seqlens: [C] int32, where each sequence begins, and the last one ends; from 0, never falling.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each place in a sequence.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_fwd_impl``.
+        UnsupportedError: as ``rope_thd_fwd_impl``.
+        ArgumentError: as ``rope_thd_fwd_impl``.
+        NoKernelError: as ``rope_thd_fwd_impl``.
 
     Source: AITER ``rope_thd_fwd``.
     """
@@ -179,18 +220,29 @@ def rope_2d_fwd(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> torch.Tensor:
-    """A new tensor of ``input``, turned: ``rope_2d_fwd_impl`` on what it makes.
+    """Rotate image tokens by their row and column.
+
+    ``rope_2d_fwd_impl`` with a new tensor for the result.
 
     Args:
         input: [B, H * W, heads, D]; bf16, fp16 or fp32, may be strided.
-        cos_h, sin_h, cos_w, sin_w, img_height, img_width, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_2d_fwd_impl``.
+        cos_h: [..., f] bf16 or fp16 or fp32, [1, rows, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_h: [..., f] bf16 or fp16 or fp32.
+        cos_w: [..., f] bf16 or fp16 or fp32, [1, columns, 1, d / 2], with reuse_freqs_front_part d / 4.
+        sin_w: [..., f] bf16 or fp16 or fp32.
+        img_height: rows of an image.
+        img_width: columns of an image.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
+        nope_first: nothing here: each half is turned whole.
 
     Returns:
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_fwd_impl``.
+        UnsupportedError: as ``rope_2d_fwd_impl``.
+        ArgumentError: as ``rope_2d_fwd_impl``.
+        NoKernelError: as ``rope_2d_fwd_impl``.
 
     Source: AITER ``rope_2d_fwd``.
     """
@@ -212,7 +264,10 @@ def rope_2d_fwd(
 
 
 def made(tensor: torch.Tensor, transposed: bool = False) -> torch.Tensor:
-    """A new tensor of the same shape; ``transposed``: one whose first two dims lie in the other order."""
+    """Allocate a tensor of the same shape.
+
+    ``transposed``: one whose first two dims lie in the other order.
+    """
     import torch
 
     if not transposed:

@@ -25,18 +25,26 @@ def rope_2c_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """New tensors of ``input_x`` and ``input_y``, turned: ``rope_2c_fwd_impl`` on what it makes.
+    """Rotate two inputs by each position's angles.
+
+    ``rope_2c_fwd_impl`` with new tensors for the results.
 
     Args:
-        input_x, input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        freqs, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_2c_fwd_impl``.
+        input_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_fwd_impl``.
+        UnsupportedError: as ``rope_2c_fwd_impl``.
+        ArgumentError: as ``rope_2c_fwd_impl``.
+        NoKernelError: as ``rope_2c_fwd_impl``.
 
     Source: AITER ``rope_2c_fwd``.
     """
@@ -64,18 +72,27 @@ def rope_cached_2c_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """New tensors of ``input_x`` and ``input_y``, turned: ``rope_cached_2c_fwd_impl`` on what it makes.
+    """Rotate two inputs by cached cosines and sines.
+
+    ``rope_cached_2c_fwd_impl`` with new tensors for the results.
 
     Args:
-        input_x, input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, rotate_style, reuse_freqs_front_part, nope_first: as of ``rope_cached_2c_fwd_impl``.
+        input_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_2c_fwd``.
     """
@@ -105,19 +122,28 @@ def rope_cached_positions_2c_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """New tensors of ``input_x`` and ``input_y``, turned: ``rope_cached_positions_2c_fwd_impl`` on what it makes.
+    """Rotate two inputs by cached values at given positions.
+
+    ``rope_cached_positions_2c_fwd_impl`` with new tensors for the results.
 
     Args:
-        input_x, input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_2c_fwd_impl``.
+        input_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_2c_fwd``.
     """
@@ -149,19 +175,29 @@ def rope_cached_positions_offsets_2c_fwd(
     nope_first: bool,
     transpose_output: bool = False,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """New tensors of ``input_x`` and ``input_y``, turned: ``rope_cached_positions_offsets_2c_fwd_impl`` on what it makes.
+    """Rotate two inputs by cached values at offset positions.
+
+    ``rope_cached_positions_offsets_2c_fwd_impl`` with new tensors for the results.
 
     Args:
-        input_x, input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
-        cos, sin, positions, offsets, rotate_style, reuse_freqs_front_part, nope_first: as of
-            ``rope_cached_positions_offsets_2c_fwd_impl``.
+        input_x: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        input_y: [S, B, H, D]; bf16, fp16 or fp32, may be strided.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
+        positions: [S, B] int64.
+        offsets: [S, B] int64.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 is supported.
+        reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
+        nope_first: the end of a head is turned, else its start; the rest is copied.
         transpose_output: what is returned lies in memory as [B, S, H, D].
 
     Returns:
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        UnsupportedError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        ArgumentError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd``.
     """

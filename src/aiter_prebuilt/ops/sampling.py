@@ -30,7 +30,9 @@ def random_sample(
     generator: Any = None,
     eps: float = 1e-10,
 ) -> None:
-    """A sample of each row's softmax: the place of the largest ``softmax(input / temperature) / (e + eps)``.
+    """Sample each row's softmax.
+
+    The place of the largest ``softmax(input / temperature) / (e + eps)``, e drawn from an exponential distribution.
 
     e is drawn from an exponential distribution of the rate ``lambd``, by Philox's generator: thread t of row m draws from
     subsequence 1024 m + t, four numbers for four columns at once. The same state gives the same numbers as AITER's function.
@@ -39,14 +41,16 @@ def random_sample(
         out: [M] int32, written.
         input: [M, N] bf16, fp16 or fp32, the first dim may be strided. Rows of no element leave ``out`` as it is.
         temperatures: [M] fp32, below 1e-5 it is 1e-5.
-        lambd: the rate.
+        lambd: the rate of the exponential distribution.
         generator: torch's generator of the device, whose offset is moved on by 4 for each 4096 columns that a row has or begins;
             its default generator when None. Or (seed, offset): two integers, which the caller moves on so. A graph that is being
             captured needs the pair, and draws the same numbers in each replay.
-        eps: added to each number.
+        eps: added to each exponential number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``random_sample``; Salmon et al., Philox4x32-10.
     """
@@ -63,14 +67,23 @@ def mixed_sample(
     generator: Any = None,
     eps: float = 1e-10,
 ) -> None:
-    """As :func:`random_sample`; a row with temperature 0 gives the place of its largest value, as ``greedy_sample``.
+    """Sample each row greedily or by its softmax.
+
+    As ``random_sample``; a row with temperature 0 gives the place of its largest value, as ``greedy_sample``.
 
     Args:
-        out, input, lambd, generator, eps: as of :func:`random_sample`.
+        out: [M] int32, written.
+        input: [M, N] bf16 or fp16 or fp32, rows may be strided; rows of no element leave ``out`` as it is; AITER's own kernel has
+            rows of 4096 elements and more, a multiple of 4, that begin at multiples of 4 bytes.
         temperature: [M] fp32; 0 takes the largest value.
+        lambd: the rate of the exponential distribution.
+        generator: torch's, or (seed, offset).
+        eps: added to each exponential number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``mixed_sample``.
     """
@@ -80,17 +93,23 @@ def mixed_sample(
 
 @traced
 def exponential(out: torch.Tensor, lambd: float = 1.0, generator: Any = None, eps: float = 1e-10) -> None:
-    """Numbers drawn from an exponential distribution of the rate ``lambd``, plus ``eps``.
+    """Draw numbers from an exponential distribution.
+
+    Its rate is ``lambd``; ``eps`` is added to each number.
 
     As AITER has it, one uniform number in 2**24 or so, that is rounded to 1, gives -2**-24 / lambd: with ``eps`` below that, the
     result is negative, and in :func:`random_sample` that column cannot win.
 
     Args:
         out: [M, N] bf16, fp16 or fp32, written; the first dim may be strided.
-        lambd, generator, eps: as of :func:`random_sample`.
+        lambd: the rate of the distribution.
+        generator: torch's, or (seed, offset).
+        eps: added to each number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``exponential``.
     """

@@ -24,7 +24,9 @@ _MOVED: Final = 32
 def top_k_renorm_probs(
     probs: torch.Tensor, maybe_top_k_arr: torch.Tensor | None, top_k_val: int
 ) -> torch.Tensor:
-    """The k largest probabilities of each row and all that equal the last of them, divided by their sum; 0 for the others.
+    """Keep each row's k largest probabilities, renormalised.
+
+    The k largest and all that equal the last of them, divided by their sum; 0 for the others.
 
     Args:
         probs: [M, N] fp32 (other types are turned into it), rows may be strided, N below 2**20. NaN, infinities and numbers below
@@ -36,7 +38,9 @@ def top_k_renorm_probs(
         New, contiguous: [M, N] fp32. A sum below 1e-8 is 1e-8.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``top_k_renorm_probs``.
     """
@@ -58,7 +62,9 @@ def top_p_sampling_from_probs(
     deterministic: bool = False,
     generator: Any = None,
 ) -> torch.Tensor:
-    """A token of each row, drawn among those of which the more probable ones sum to less than p.
+    """Sample a token of each row's top p.
+
+    Drawn among the tokens for which the more probable ones sum to less than p.
 
     Equal probabilities are taken together. Sums decide in fp64; the row's sum counts as it is, 1 or not. For token b one number
     is drawn from subsequence b of Philox's generator; the distribution is that of AITER's function, the token that a state gives
@@ -79,7 +85,9 @@ def top_p_sampling_from_probs(
         New: [B] int32; 0 for a row with nothing above 0, -1 for a token of no row.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``top_p_sampling_from_probs``; Salmon et al., Philox4x32-10.
     """
@@ -102,20 +110,30 @@ def top_k_top_p_sampling_from_probs(
     deterministic: bool = False,
     generator: Any = None,
 ) -> torch.Tensor:
-    """A token of each row, drawn among those of which fewer than k are more probable, and these sum to less than p.
+    """Sample a token of each row's top k and p.
+
+    Drawn among the tokens for which fewer than k are more probable, and these sum to less than p.
 
     p is of the row as it is, not of its k largest. All else is as of :func:`top_p_sampling_from_probs`.
 
     Args:
-        probs, indices, maybe_top_p_arr, top_p_val, deterministic, generator: as of :func:`top_p_sampling_from_probs`.
+        probs: [M, N] fp32, rows may be strided; of fewer than 2^20 columns; NaN, infinities and numbers below 0 count as 0; a row
+            with nothing above 0 gives 0.
+        indices: [I] int32, or None; the row of each token, -1 for one of no row; without it each row has one token.
         maybe_top_k_arr: [M] int32 (other integers are turned into it): k of each row; below 1 it is 1.
         top_k_val: k of all rows, where no tensor is given.
+        maybe_top_p_arr: [M] fp32, or None; p of each row; p is of the row as it is, not of its k largest.
+        top_p_val: p of all rows, where no tensor is given; 0 and below takes the largest and its equals.
+        deterministic: any value: results always are.
+        generator: torch's, or (seed, offset).
 
     Returns:
         New: [B] int32; 0 for a row with nothing above 0, -1 for a token of no row.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError, NoKernelError: the call does not fit.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``top_k_top_p_sampling_from_probs``; Salmon et al., Philox4x32-10.
     """

@@ -33,14 +33,14 @@ def shuffle_weight(
     ``((((n // 16) * (K // 32) + k // 32) * 2 + k % 32 // 16) * 16 + n % 16) * 16 + k % 16``.
 
     Args:
-        x: ``[..., N, K]``, any type of 1, 2 or 4 bytes; torch's pairs of 4-bit floats count as bytes. It need
-            not be contiguous and is never changed or shared.
+        x: ``[..., N, K]``, any type of 1, 2 or 4 bytes; torch's pairs of 4-bit floats count as bytes. It need not be contiguous
+            and is never changed or shared.
         layout: ``(IN, IK)``; with ``is_guinterleave`` ``(NLANE, KPACK)``.
         use_int4: elements are 4-bit values, one per byte until they are packed.
-        is_guinterleave: the layout of fused MoE weights ``[E, N, K]``: 64 / NLANE lanes along K, blocks of
-            NLANE rows and ``64 / NLANE * KPACK`` columns stored as ``[64 / NLANE][NLANE][KPACK]``.
-        gate_up: with ``is_guinterleave``, the two halves of N take turns, one block of rows of each. Without
-            it, it changes nothing, as in AITER.
+        is_guinterleave: the layout of fused MoE weights ``[E, N, K]``: 64 / NLANE lanes along K, blocks of NLANE rows and ``64 /
+            NLANE * KPACK`` columns stored as ``[64 / NLANE][NLANE][KPACK]``.
+        gate_up: with ``is_guinterleave``, the two halves of N take turns, one block of rows of each. Without it, it changes
+            nothing, as in AITER.
         pad_k_to: append zeros to K up to its next multiple.
 
     Returns:

@@ -102,7 +102,9 @@ def shuffle_scale_a16w4(src: torch.Tensor | None, experts_cnt: int, gate_up: boo
     """:func:`shuffle_scale` with ``is_guinterleave``.
 
     Args:
-        src, experts_cnt, gate_up: as there.
+        src: [M, N], any type of one byte; fp32 and None are returned as they are.
+        experts_cnt: the number of experts, whose rows lie one after the other.
+        gate_up: rows of gate come before rows of up, as of :func:`shuffle_scale`.
 
     Returns:
         as there.
@@ -124,7 +126,10 @@ def moe_shuffle_scale(
     """:func:`shuffle_scale`, which is what AITER makes of it on these targets.
 
     Args:
-        src, experts_cnt, is_guinterleave, gate_up: as there.
+        src: [M, N], any type of one byte; fp32 and None are returned as they are.
+        experts_cnt: with ``is_guinterleave``, the number of experts, whose rows lie one after the other.
+        is_guinterleave: use the layout of ck_tile's mixtures of experts, as of :func:`shuffle_scale`.
+        gate_up: with ``is_guinterleave``, rows of gate come before rows of up.
 
     Returns:
         as there.
@@ -141,7 +146,9 @@ def shuffle_weight_a16w4(src: torch.Tensor, NLane: int, gate_up: bool) -> torch.
     """``shuffle_weight`` of ``(NLane, 16)`` with ``is_guinterleave``.
 
     Args:
-        src: [E, N, K] of one byte: experts' rows of gate, then of up. NLane: rows of a block. gate_up: they take turns.
+        src: [E, N, K] of one byte: experts' rows of gate, then of up.
+        NLane: rows of a block.
+        gate_up: they take turns.
 
     Returns:
         a copy with ``is_shuffled = True``.
@@ -164,7 +171,11 @@ def moe_shuffle_weight(
     """``shuffle_weight``, which is what AITER makes of it on these targets.
 
     Args:
-        src: [E, N, K]. experts_cnt: means nothing. is_guinterleave, gate_up, layout: as there.
+        src: [E, N, K].
+        experts_cnt: accepted and ignored.
+        is_guinterleave: as of :func:`shuffle_weight`.
+        gate_up: as of :func:`shuffle_weight`.
+        layout: as of :func:`shuffle_weight`.
 
     Returns:
         a copy with ``is_shuffled = True``.

@@ -26,7 +26,9 @@ def topk_plain(
     stride0: int = -1,
     stride1: int = 1,
 ) -> None:
-    """Each row's k largest or smallest numbers and their columns, best first; of equal ones the first.
+    """Find each row's k largest or smallest numbers.
+
+    Their values and columns, best first; of equal ones the first.
 
     Args:
         x: [M, N] fp32, bf16 or fp16, rows may be strided. NaN counts above infinity, -0 is 0.
@@ -34,14 +36,16 @@ def topk_plain(
         topk_out: [M, k] of the type of ``x``, written. Both contiguous.
         topk: k, 1 to 2048, N at most.
         largest: False: the smallest.
-        rowStarts, rowEnds: None, or of no element: AITER counts columns from a range's begin in one of its ways, from the row's
-            in another. ``top_k_per_row_prefill`` takes ranges.
+        rowStarts: None, or of no element: AITER counts columns from a range's begin in one of its ways, from the row's in
+            another; ``top_k_per_row_prefill`` takes ranges; only None is supported.
+        rowEnds: as ``rowStarts``; only None is supported.
         stride0: of ``x``; below 0 it is what ``x`` says.
         stride1: 1.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError: the call does not fit.
+        NoKernelError: the call does not fit.
 
     Source: AITER ``topk_plain``.
     """
@@ -58,20 +62,26 @@ def topk(
     sorted: bool = True,
     tiny_row_thresh: int = 1024,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The k largest numbers of each row and their columns, best first; of equal ones the first.
+    """Find the k largest numbers of each row.
+
+    Gives them and their columns, best first; of equal ones the first.
 
     Args:
         x: [M, N] fp32, bf16 or fp16, rows may be strided. NaN counts above infinity, -0 is 0.
         k: 1 to 2048, N at most.
-        dim, largest, sorted: the last dim, True and True only, as in AITER.
-        tiny_row_thresh: any value: it chooses between kernels of AITER's.
+        dim: only the last dim is supported, as in AITER.
+        largest: only True is supported, as in AITER.
+        sorted: only True is supported, as in AITER.
+        tiny_row_thresh: accepted and ignored; AITER chooses between its kernels by it.
 
     Returns:
         New: the numbers, [M, k] of the type of ``x``, and their columns, [M, k] int64.
 
     Raises:
-        ValueError: as of AITER's, an option that it does not serve, or no two dims. UnsupportedError, ArgumentError,
-            NoKernelError: as ``topk_plain``.
+        ValueError: as of AITER's, an option that it does not serve, or no two dims.
+        UnsupportedError: as ``topk_plain``.
+        ArgumentError: as ``topk_plain``.
+        NoKernelError: as ``topk_plain``.
 
     Source: AITER's Triton ``topk``.
     """

@@ -29,15 +29,21 @@ class TunedGemm:
         """``inp @ weights.T + bias``.
 
         Args:
-            inp: [..., K] bf16 or fp16. weights: [N, K] of the same type. bias: [N], or None.
+            inp: [..., K] bf16 or fp16.
+            weights: [N, K] of the same type.
+            bias: [N], or None.
             otype: type of the result: that of ``inp`` (None), fp32, or the other 16-bit type, rounded once from fp32.
-            scale_a, scale_b, scale_c: None only.
+            scale_a: only None is supported.
+            scale_b: only None is supported.
+            scale_c: only None is supported.
 
         Returns:
             [..., N].
 
         Raises:
-            UnsupportedError, ArgumentError, NoKernelError: as ``gemm_a16w16``.
+            UnsupportedError: as ``gemm_a16w16``.
+            ArgumentError: as ``gemm_a16w16``.
+            NoKernelError: as ``gemm_a16w16``.
 
         Source: AITER ``tgemm.mm``.
         """
@@ -54,7 +60,7 @@ class TunedGemm:
 
 
 def _traced_mm(_: TunedGemm, *args: Any, **keywords: Any) -> torch.Tensor:
-    """What torch.compile sees: a call of the operator alone."""
+    """Trace ``mm`` as a call of the operator alone."""
     return gemm_a16w16(*args, **_named(keywords))
 
 

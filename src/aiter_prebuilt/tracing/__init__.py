@@ -1,1 +1,4 @@
-"""What torch.compile sees: each operator as ``torch.ops.aiter_prebuilt.NAME``, its shapes, and a traced form of each function."""
+"""Operators and traced functions, as torch.compile sees them.
+
+Each operator is ``torch.ops.aiter_prebuilt.NAME`` with its shapes, and each function has a traced form.
+"""

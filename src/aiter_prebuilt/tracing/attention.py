@@ -1,4 +1,7 @@
-"""What Dynamo traces of attention by kernels of ours and of Composable Kernel: as ``calls``."""
+"""Traced forms of attention by Triton and Composable Kernel kernels.
+
+As in ``calls``.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +46,7 @@ def flash_attn_func(
     how_v3_bf16_cvt: int,
     sink_ptr: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_func``."""
+    """Trace ``aiter_prebuilt.flash_attn_func``."""
     if _records(q, k, v, sink_ptr):
         return attention_autograd.flash_attn_func(
             q=q,
@@ -80,7 +83,7 @@ def mha_fwd(
     cu_seqlens_kv: Any,
     out: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_fwd``."""
+    """Trace ``aiter_prebuilt.mha_fwd``."""
     scale_of("mha_fwd", softmax_scale)
     result = q.new_empty((*q.shape[:3], v.shape[3])) if out is None else out
     lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
@@ -107,7 +110,7 @@ def mha_varlen_fwd(
     cu_seqlens_q_padded: Any,
     cu_seqlens_k_padded: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_varlen_fwd``."""
+    """Trace ``aiter_prebuilt.mha_varlen_fwd``."""
     scale_of("mha_varlen_fwd", softmax_scale)
     result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
     lse = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
@@ -139,7 +142,7 @@ def flash_attn_varlen_func(
     cu_seqlens_k_padded: Any,
     sink_ptr: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_varlen_func``."""
+    """Trace ``aiter_prebuilt.flash_attn_varlen_func``."""
     if _records(q, k, v, out, sink_ptr):
         return attention_autograd.flash_attn_varlen_func(
             q=q,
@@ -196,7 +199,7 @@ def unified_attention(
     v_descale: Any,
     sinks: Any,
 ) -> None:
-    """Of ``aiter_prebuilt.unified_attention``."""
+    """Trace ``aiter_prebuilt.unified_attention``."""
     left = left_of("unified_attention", window_size)
     tensors = (q, k, v, out, cu_seqlens_q, seqused_k, block_table, k_descale, v_descale, as_f32(sinks))
     _OPS.unified_attention.default(*tensors, max_seqlen_q, max_seqlen_k, softmax_scale, left, softcap)
@@ -214,7 +217,7 @@ def flash_attn_fp8_pertensor_func(
     softmax_scale: float | None,
     sink_ptr: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_fp8_pertensor_func``."""
+    """Trace ``aiter_prebuilt.flash_attn_fp8_pertensor_func``."""
     out = q.new_empty((*q.shape[:3], v.shape[3]), dtype=torch.bfloat16)
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     seen = window("flash_attn_fp8_pertensor_func", window_size, q.shape[1], k.shape[1], causal)
@@ -241,7 +244,7 @@ def flash_attn_varlen_fp8_pertensor_func(
     softmax_scale: float | None,
     sink_ptr: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.flash_attn_varlen_fp8_pertensor_func``."""
+    """Trace ``aiter_prebuilt.flash_attn_varlen_fp8_pertensor_func``."""
     seen = window("flash_attn_varlen_fp8_pertensor_func", window_size, max_seqlen_q, max_seqlen_k, causal)
     out = q.new_empty((*q.shape[:2], v.shape[2]), dtype=torch.bfloat16)
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
@@ -269,7 +272,7 @@ def paged_attention_v1(
     v_scale: Any,
     sliding_window: int,
 ) -> Any:
-    """Of ``aiter_prebuilt.paged_attention_v1``."""
+    """Trace ``aiter_prebuilt.paged_attention_v1``."""
     keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
     starts = None if same_shape(cu_query_lens, context_lens) else cu_query_lens
     tensors = (query, keys, values, out, block_tables, starts, context_lens, alibi_slopes, k_scale, v_scale)
@@ -296,7 +299,7 @@ def paged_attention_ragged(
     v_scale: Any,
     partition_size: int,
 ) -> Any:
-    """Of ``aiter_prebuilt.paged_attention_ragged``."""
+    """Trace ``aiter_prebuilt.paged_attention_ragged``."""
     keys, values = (tokens_first(each, kv_cache_layout) for each in (key_cache, value_cache))
     tensors = (query, keys, values, out, kv_indptr, kv_page_indices, kv_last_page_lens, k_scale, v_scale)
     most = max_num_partitions * partition_size
@@ -334,7 +337,7 @@ def mla_decode_fwd(
     return_lse: bool,
     causal: bool,
 ) -> Any:
-    """Of ``aiter_prebuilt.mla_decode_fwd``."""
+    """Trace ``aiter_prebuilt.mla_decode_fwd``."""
     if page_size != kv_buffer.shape[1]:
         raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
     scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
@@ -372,7 +375,7 @@ def get_ps_metadata_v1(
     block_size: int,
     is_causal: bool,
 ) -> None:
-    """Of ``aiter_prebuilt.get_ps_metadata_v1``."""
+    """Trace ``aiter_prebuilt.get_ps_metadata_v1``."""
     lengths = [beside(each, work_info) for each in (seqlens_qo_indptr, pages_kv_indptr, context_lens)]
     lists = (work_indptr, work_info, reduce_indptr, reduce_final_map, reduce_partial_map)
     _OPS.get_ps_metadata_v1.default(
@@ -397,7 +400,7 @@ def mha_bwd(
     sink: Any,
     d_sink: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_bwd``."""
+    """Trace ``aiter_prebuilt.mha_bwd``."""
     made = like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
     window = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
@@ -427,7 +430,7 @@ def mha_varlen_bwd(
     sink: Any,
     d_sink: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_varlen_bwd``."""
+    """Trace ``aiter_prebuilt.mha_varlen_bwd``."""
     made = like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
     window = window_of(max_seqlen_q, max_seqlen_k, is_causal, window_size_left, window_size_right)
@@ -437,5 +440,5 @@ def mha_varlen_bwd(
 
 
 def like(pairs: Iterable[tuple[Any, Any]]) -> tuple[Any, ...]:
-    """What was given, or a tensor like the one beside it."""
+    """Return each given tensor, or a new one like its partner."""
     return tuple(tensor.new_empty(tensor.shape) if given is None else given for given, tensor in pairs)

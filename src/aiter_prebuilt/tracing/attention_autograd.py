@@ -40,8 +40,7 @@ def flash_attn_func(
 ) -> Any:
     """Call ``aiter_prebuilt.flash_attn_func`` so that torch records its gradient.
 
-    Args:
-        **_: options that the public function has looked at; each has its only value.
+    The public function has checked all other options (``**_``): each has its only supported value.
 
     Raises:
         UnsupportedError: an option has no backward.
@@ -81,8 +80,7 @@ def flash_attn_varlen_func(
 ) -> Any:
     """Call ``aiter_prebuilt.flash_attn_varlen_func`` so that torch records its gradient.
 
-    Args:
-        **_: options that the public function has looked at; each has its only value.
+    The public function has checked all other options (``**_``): each has its only supported value.
 
     Raises:
         UnsupportedError: an option has no backward.
@@ -232,7 +230,10 @@ class _Ragged(torch.autograd.Function):
 
 
 def _distinct(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
-    """The same tensors, a view of each that comes again: Dynamo traces no call that has one twice."""
+    """View a tensor that comes again.
+
+    Dynamo traces no call that has one twice.
+    """
     found: list[torch.Tensor | None] = []
     for each in tensors:
         again = each is not None and any(each is other for other in found)
@@ -241,7 +242,7 @@ def _distinct(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
 
 
 def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
-    """The error for an option that only the forward kernels have."""
+    """Build the error for an option of forward kernels alone."""
     return UnsupportedError(
         f"{function}({option})",
         "a tensor requires a gradient, and no prebuilt kernel has the backward of this option",
@@ -250,7 +251,9 @@ def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
 
 
 def _bounds(function: str, window_size: Any, queries: int, keys: int, causal: bool) -> tuple[int, int]:
-    """How many keys a query sees to its left and right, -1: all.
+    """Count the keys that a query sees to its left and right.
+
+    -1: all.
 
     Raises:
         UnsupportedError: the first keys are seen from behind the window.
@@ -262,17 +265,26 @@ def _bounds(function: str, window_size: Any, queries: int, keys: int, causal: bo
 
 
 def _known(rounding: int) -> int:
-    """The rounding of the backward operators: the forward ones read numbers that these do not know as the first."""
+    """Return the rounding of the backward operators.
+
+    The forward ones also take other numbers, which count as the first.
+    """
     return rounding if rounding in _ROUNDINGS else 0
 
 
 def _rows(dout: torch.Tensor) -> torch.Tensor:
-    """The gradient of a result with dense rows, as kernels read them; that of a sum is one number in all places."""
+    """Make the rows of a gradient dense, as kernels read them.
+
+    That of a sum is one number in all places.
+    """
     return dout if dout.stride(-1) == 1 else dout.contiguous()
 
 
 def _sinks(sink: torch.Tensor | None, count: int) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """The scores without a value of ``count`` batches, and memory for their gradient; None twice where nobody asks for it."""
+    """Allocate the sinks of ``count`` batches and their gradients.
+
+    None twice where nobody asks for it.
+    """
     if sink is None:
         return None, None
     scores = sink.float()
@@ -280,7 +292,7 @@ def _sinks(sink: torch.Tensor | None, count: int) -> tuple[torch.Tensor | None, 
 
 
 def _asked(ctx: Any, made: Any, sink: torch.Tensor | None, d_sink: torch.Tensor | None) -> tuple[Any, ...]:
-    """The gradients that a backward pass was asked for, None for the others."""
+    """Return the requested gradients, None for the others."""
     found = (*made[:3], None if sink is None or d_sink is None else d_sink.to(sink.dtype))
     return tuple(each if asks else None for each, asks in zip(found, ctx.needs_input_grad, strict=False))
 

@@ -1,4 +1,6 @@
-"""What Dynamo traces of the hand-written functions of ``ops`` once their options were looked at: outputs, and the operator.
+"""Traced forms of the hand-written functions of ``ops``.
+
+Their options are checked before: these allocate outputs and call the operator.
 
 Imported by a trace and by nothing else. Parameters and refusals are generated (``generated``), from the manifests.
 """
@@ -100,7 +102,7 @@ def written(function: str, held: Any, made: Any) -> Any:
 def gemm_a16w16_asm(
     A: Any, B: Any, out: Any, bias: Any, splitK: int | None, kernelName: str | None, bpreshuffle: bool
 ) -> Any:
-    """Of ``aiter_prebuilt.gemm_a16w16_asm``."""
+    """Trace ``aiter_prebuilt.gemm_a16w16_asm``."""
     parts = splits("gemm_a16w16_asm", splitK)
     kind = getattr(out, "dtype", None)
     if not bpreshuffle and bias is None and kind != torch.bfloat16:
@@ -117,13 +119,13 @@ def gemm_a16w16_asm(
 
 
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
-    """Of ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
+    """Trace ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     _OPS.mi350_a8w8_blockscale_asm.default(XQ, WQ, x_scale, w_scale, out)
     return out
 
 
 def gemm_a4w4_blockscale(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, Out: Any) -> Any:
-    """Of ``aiter_prebuilt.gemm_a4w4_blockscale``."""
+    """Trace ``aiter_prebuilt.gemm_a4w4_blockscale``."""
     given = (codes(XQ, "fp4x2"), codes(WQ, "fp4x2"), codes(x_scale, "e8m0"), codes(w_scale, "e8m0"))
     _OPS.gemm_a4w4_blockscale.default(*given, Out)
     return Out
@@ -138,13 +140,13 @@ def dynamic_per_group_scaled_quant_fp4(
     num_rows: Any,
     num_rows_factor: int,
 ) -> None:
-    """Of ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
+    """Trace ``aiter_prebuilt.dynamic_per_group_scaled_quant_fp4``."""
     stored = (codes(out, "fp4x2"), input, codes(scales, "e8m0"), num_rows)
     _OPS.dynamic_per_group_scaled_quant_fp4.default(*stored, group_size, shuffle_scale, num_rows_factor)
 
 
 def copy_blocks(key_caches: Any, value_caches: Any, block_mapping: Any) -> None:
-    """Of ``aiter_prebuilt.copy_blocks``."""
+    """Trace ``aiter_prebuilt.copy_blocks``."""
     for keys, values in layers(key_caches, value_caches):
         _OPS.copy_blocks.default(keys, values, block_mapping)
 
@@ -153,7 +155,7 @@ def topk_gating(
     topk_weights: Any, topk_indices: Any, gating_output: Any, correction_bias: Any, need_renorm: bool,
     routed_scaling_factor: float, score_func: str, num_shared_experts: int,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.topk_gating``."""
+    """Trace ``aiter_prebuilt.topk_gating``."""
     bias = None if correction_bias is not None and correction_bias.shape == (0,) else correction_bias
     _OPS.topk_gating.default(
         topk_weights,
@@ -170,14 +172,14 @@ def topk_gating(
 def topk_plain(
     x: Any, topk_ids: Any, topk_out: Any, topk: int, largest: bool, stride0: int, stride1: int
 ) -> None:
-    """Of ``aiter_prebuilt.topk_plain``."""
+    """Trace ``aiter_prebuilt.topk_plain``."""
     _OPS.topk_plain.default(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
 def moe_fused_gate(
     input: Any, bias: Any, topk_weights: Any, topk_ids: Any, num_expert_group: int, topk_group: int, topk: int
 ) -> tuple[Any, Any]:
-    """Of ``aiter_prebuilt.moe_fused_gate``."""
+    """Trace ``aiter_prebuilt.moe_fused_gate``."""
     _OPS.moe_fused_gate.default(input, bias, topk_weights, topk_ids, num_expert_group, topk_group, topk)
     return topk_weights, topk_ids
 
@@ -198,7 +200,7 @@ def fmoe_g1u1_mxfp4(
     kernelName: str,
     activation: int,
 ) -> None:
-    """Of ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
+    """Trace ``aiter_prebuilt.fmoe_g1u1_mxfp4``."""
     pairs = (codes(each, "fp4x2") for each in (input, gate, down))
     scales = (codes(each, "e8m0") for each in (input_scale, fc1_scale, fc2_scale))
     ids = (sorted_token_ids, sorted_weights, sorted_expert_ids, num_valid_ids)
@@ -215,7 +217,7 @@ def fmha_v3_fwd(
     how_v3_bf16_cvt: int,
     out: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.fmha_v3_fwd``."""
+    """Trace ``aiter_prebuilt.fmha_v3_fwd``."""
     scale_of("fmha_v3_fwd", softmax_scale)
     result = q.new_empty((*q.shape[:3], v.shape[3])) if out is None else out
     lse_shape = (q.shape[0], q.shape[2], q.shape[1])
@@ -236,7 +238,7 @@ def fmha_v3_varlen_fwd(
     how_v3_bf16_cvt: int,
     out: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.fmha_v3_varlen_fwd``."""
+    """Trace ``aiter_prebuilt.fmha_v3_varlen_fwd``."""
     scale_of("fmha_v3_varlen_fwd", softmax_scale)
     result = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
     lse_shape = (q.shape[1], q.shape[0])
@@ -261,7 +263,7 @@ def pa_fwd_asm(
     high_precision: int | None,
     kernelName: str | None,
 ) -> Any:
-    """Of ``aiter_prebuilt.pa_fwd_asm``."""
+    """Trace ``aiter_prebuilt.pa_fwd_asm``."""
     result = Q.new_empty(Q.shape) if out_ is None else out_
     tensors = (Q, K, V, block_tables, context_lens, K_QScale, V_QScale, result, qo_indptr)
     queries = most_queries(max_qlen, qo_indptr)
@@ -286,7 +288,7 @@ def fmha_v3_bwd(
     dk: Any,
     dv: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.fmha_v3_bwd``."""
+    """Trace ``aiter_prebuilt.fmha_v3_bwd``."""
     scale_of("fmha_v3_bwd", softmax_scale)
     made = attention.like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
@@ -315,7 +317,7 @@ def fmha_v3_varlen_bwd(
     dk: Any,
     dv: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
+    """Trace ``aiter_prebuilt.fmha_v3_varlen_bwd``."""
     scale_of("fmha_v3_varlen_bwd", softmax_scale)
     made = attention.like(((dq, q), (dk, k), (dv, v)))
     delta = q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
@@ -343,7 +345,7 @@ def mla_decode_stage1_asm_fwd(
     q_scale: Any,
     kv_scale: Any,
 ) -> None:
-    """Of ``aiter_prebuilt.mla_decode_stage1_asm_fwd``."""
+    """Trace ``aiter_prebuilt.mla_decode_stage1_asm_fwd``."""
     scale_of("mla_decode_stage1_asm_fwd", softmax_scale)
     _OPS.mla_decode_stage1_asm_fwd.default(
         Q, KV, qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens, num_kv_splits_indptr, work_indptr,
@@ -363,7 +365,7 @@ def mla_prefill_asm_fwd(
     splitData: Any,
     splitLse: Any,
 ) -> None:
-    """Of ``aiter_prebuilt.mla_prefill_asm_fwd``."""
+    """Trace ``aiter_prebuilt.mla_prefill_asm_fwd``."""
     scale_of("mla_prefill_asm_fwd", softmax_scale)
     lists = (qo_indptr, kv_indptr, kv_page_indices, kv_last_page_lens)
     _OPS.mla_prefill_asm_fwd.default(Q, KV, *lists, splitData, splitLse, max_seqlen_q, softmax_scale)
@@ -388,7 +390,7 @@ def get_mla_metadata_v1(
     topk: int,
     max_split_per_batch: int,
 ) -> None:
-    """Of ``aiter_prebuilt.get_mla_metadata_v1``."""
+    """Trace ``aiter_prebuilt.get_mla_metadata_v1``."""
     fold, tiles = _mla.contexts_of(num_heads_per_head_k, page_size, max_seqlen_qo, uni_seqlen_qo, topk)
     units, works = _mla.in_order(work_indptr, work_info_set)
     _OPS.get_mla_metadata_v1.default(
@@ -409,7 +411,7 @@ def mla_reduce_v1(
     final_output: Any,
     final_lse: Any,
 ) -> None:
-    """Of ``aiter_prebuilt.mla_reduce_v1``."""
+    """Trace ``aiter_prebuilt.mla_reduce_v1``."""
     lists = (reduce_indptr, reduce_final_map, reduce_partial_map)
     sums = _mla.rows_of(partial_lse, partial_output)
     given = _mla.reduced_to(max_seqlen_q, num_kv_splits, final_output, final_lse)
@@ -427,7 +429,7 @@ def mla_prefill_fwd(
     max_seqlen_q: int,
     sm_scale: float | None,
 ) -> Any:
-    """Of ``aiter_prebuilt.mla_prefill_fwd``."""
+    """Trace ``aiter_prebuilt.mla_prefill_fwd``."""
     scale = q.shape[-1] ** -0.5 if sm_scale is None else sm_scale
     scale_of("mla_prefill_fwd", scale, "sm_scale")
     lse = o.new_empty((o.shape[0], 1, o.shape[1], 1), dtype=torch.float32)
@@ -441,7 +443,7 @@ def moe_stage1_g1u1(
     inter_dim: int, kernelName: str, block_m: int, activation: int, quant_type: Any, a1_scale: Any, w1_scale: Any,
     sorted_weights: Any,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.moe_stage1_g1u1``."""
+    """Trace ``aiter_prebuilt.moe_stage1_g1u1``."""
     kind = _moe.quantised("moe_stage1_g1u1", quant_type)
     lists = (sorted_token_ids, sorted_expert_ids, num_valid_ids)
     _OPS.moe_stage1_g1u1.default(

@@ -1,4 +1,7 @@
-"""What Dynamo traces of functions that launch matrix products of our own: as ``calls``."""
+"""Traced forms of functions that launch our own matrix products.
+
+As in ``calls``.
+"""
 
 # ruff: noqa: N803  # the names are AITER's
 
@@ -18,7 +21,7 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
     X: Any, WQ: Any, w_scale: Any, bias: Any, dtype: Any, YQ: Any, transpose_bm: bool, transpose_bm_in: bool
 ) -> Any:
-    """Of ``aiter_prebuilt.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant``."""
+    """Trace ``aiter_prebuilt.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant``."""
     made = product(X, WQ, dtype, YQ, transpose_bm != transpose_bm_in)
     _OPS.batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant.default(
         turned(X, transpose_bm_in), WQ, w_scale, bias, turned(made, transpose_bm)
@@ -27,14 +30,14 @@ def batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant(
 
 
 def gemm_a16w8_blockscale(x: Any, w: Any, w_scale: Any, dtype: Any, y: Any, prequant: bool) -> Any:
-    """Of ``aiter_prebuilt.gemm_a16w8_blockscale``."""
+    """Trace ``aiter_prebuilt.gemm_a16w8_blockscale``."""
     y = product(x, w, dtype, y)
     _OPS.gemm_a16w8_blockscale.default(x, w, w_scale, y, prequant)
     return y
 
 
 def gemm_afp4wfp4(x: Any, w: Any, x_scales: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
-    """Of ``aiter_prebuilt.gemm_afp4wfp4``."""
+    """Trace ``aiter_prebuilt.gemm_afp4wfp4``."""
     y = product(x, w, dtype, y)
     given = (codes(x, "fp4x2"), codes(w, "fp4x2"), codes(x_scales, "e8m0"), codes(w_scales, "e8m0"))
     _OPS.gemm_afp4wfp4.default(*given, y)
@@ -44,7 +47,7 @@ def gemm_afp4wfp4(x: Any, w: Any, x_scales: Any, w_scales: Any, dtype: Any, y: A
 def gemm_afp4wfp4_preshuffle(
     x_fp4: Any, w_preshuf: Any, x_scales: Any, w_scales: Any, dtype: Any, y: Any
 ) -> Any:
-    """Of ``aiter_prebuilt.gemm_afp4wfp4_preshuffle``."""
+    """Trace ``aiter_prebuilt.gemm_afp4wfp4_preshuffle``."""
     y = product(x_fp4, w_preshuf, dtype, y, high=16)
     given = (
         codes(x_fp4, "fp4x2"),
@@ -57,14 +60,14 @@ def gemm_afp4wfp4_preshuffle(
 
 
 def gemm_a16wfp4(x: Any, w: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
-    """Of ``aiter_prebuilt.gemm_a16wfp4``."""
+    """Trace ``aiter_prebuilt.gemm_a16wfp4``."""
     y = product(x, w, dtype, y)
     _OPS.gemm_a16wfp4.default(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
     return y
 
 
 def gemm_afp4wfp4_pre_quant(x: Any, w: Any, w_scales: Any, dtype: Any, y: Any) -> Any:
-    """Of ``aiter_prebuilt.gemm_afp4wfp4_pre_quant``."""
+    """Trace ``aiter_prebuilt.gemm_afp4wfp4_pre_quant``."""
     y = product(x, w, dtype, y)
     _OPS.gemm_afp4wfp4_pre_quant.default(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
     return y
@@ -82,7 +85,7 @@ def gemm_a4w4_asm(
     bpreshuffle: bool | None,
     log2_k_split: int | None,
 ) -> Any:
-    """Of ``aiter_prebuilt.gemm_a4w4_asm``."""
+    """Trace ``aiter_prebuilt.gemm_a4w4_asm``."""
     added, factor = weighted(bias, beta)
     parts = halvings("gemm_a4w4_asm", log2_k_split)
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
@@ -101,7 +104,7 @@ def gemm_a4w4(
     beta: float | None,
     bpreshuffle: bool | None,
 ) -> Any:
-    """Of ``aiter_prebuilt.gemm_a4w4``."""
+    """Trace ``aiter_prebuilt.gemm_a4w4``."""
     added, factor = weighted(bias, beta)
     given = (codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0"))
     plain = bpreshuffle is not None and not bpreshuffle
@@ -109,12 +112,12 @@ def gemm_a4w4(
 
 
 def batched_gemm_a8w8(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
-    """Of ``aiter_prebuilt.batched_gemm_a8w8``."""
+    """Trace ``aiter_prebuilt.batched_gemm_a8w8``."""
     _OPS.batched_gemm_a8w8.default(XQ, WQ, x_scale, w_scale, out)
     return out
 
 
 def batched_gemm_bf16(XQ: Any, WQ: Any, out: Any) -> Any:
-    """Of ``aiter_prebuilt.batched_gemm_bf16``."""
+    """Trace ``aiter_prebuilt.batched_gemm_bf16``."""
     _OPS.batched_gemm_bf16.default(XQ, WQ, out)
     return out

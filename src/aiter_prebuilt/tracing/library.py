@@ -35,7 +35,10 @@ _Allocate = Callable[[tuple[Any, ...]], Any]
 
 
 def _padded(signature: Signature) -> Callable[[tuple[Any, ...]], tuple[Any, ...]]:
-    """The dispatcher leaves out trailing arguments that have their default values; this puts them back."""
+    """Restore the arguments that the dispatcher leaves out.
+
+    They are trailing ones that have their default values.
+    """
     defaults = (
         *(None for _ in signature.arguments),
         *(attribute.value for attribute in signature.attributes),
@@ -45,7 +48,10 @@ def _padded(signature: Signature) -> Callable[[tuple[Any, ...]], tuple[Any, ...]
 
 
 def _dtype(signature: Signature, spec: Tensor) -> Callable[[tuple[Any, ...]], torch.dtype]:
-    """What a returned tensor's type is, from a full list of arguments."""
+    """Make a function that gives a returned tensor's element type.
+
+    It reads a full list of arguments.
+    """
     free = signature.free_types
     if spec.name in free:
         place = len(signature.arguments) + len(signature.attributes) + free.index(spec.name)
@@ -96,7 +102,10 @@ def _allocator(signature: Signature, spec: Tensor) -> _Allocate:
 
 
 def _kernel(signature: Signature) -> Callable[..., Any]:
-    """The operator for real tensors of any device; what is no tensor of a GPU is refused by the native side."""
+    """Call the operator for real tensors of any device.
+
+    A value that is no tensor of a GPU is refused by the native side.
+    """
     native, pad = operator(signature.name), _padded(signature)
     count, attributes = len(signature.arguments), len(signature.arguments) + len(signature.attributes)
     written = [i for i, each in enumerate(signature.arguments) if each.role in ("out", "inout")]
@@ -122,7 +131,10 @@ def _kernel(signature: Signature) -> Callable[..., Any]:
 
 
 def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
-    """What the native side says to real tensors (csrc/runtime/tensors/gradient.cpp), said to those without memory."""
+    """Refuse tensors that require gradients, as the native side does.
+
+    Tensors of a trace have no memory; csrc/runtime/tensors/gradient.cpp refuses real ones.
+    """
     if signature.detached or not torch.is_grad_enabled():
         return
     for spec, tensor in zip(signature.arguments, args, strict=False):
@@ -135,7 +147,10 @@ def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
 
 
 def _fake(signature: Signature) -> Callable[..., Any]:
-    """The operator for tensors without memory: checks what can be known, and allocates what a call returns."""
+    """Call the operator for tensors without memory.
+
+    It checks all that is known, and allocates the results.
+    """
     pad, count = _padded(signature), len(signature.arguments)
     types = [_dtype(signature, each) for each in signature.returns]
 

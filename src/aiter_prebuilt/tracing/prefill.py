@@ -1,4 +1,7 @@
-"""What Dynamo traces of prompts behind a prefix that lies in a cache: as ``calls``."""
+"""Traced forms of attention to prompts behind a cached prefix.
+
+As in ``calls``.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,7 @@ def mha_batch_prefill_func(
     sink_ptr: Any,
     sink_size: int,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_batch_prefill_func``."""
+    """Trace ``aiter_prebuilt.mha_batch_prefill_func``."""
     seen = window("mha_batch_prefill_func", window_size, max_seqlen_q, max_seqlen_k, causal)[:2]
     result, lse = prefilled(q, v, out, return_lse)
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
@@ -75,7 +78,7 @@ def mha_batch_prefill(
     seqlen_k: Any,
     sink_ptr: Any,
 ) -> Any:
-    """Of ``aiter_prebuilt.mha_batch_prefill``."""
+    """Trace ``aiter_prebuilt.mha_batch_prefill``."""
     sides = (window_size_left, window_size_right)
     seen = window("mha_batch_prefill", sides, max_seqlen_q, max_seqlen_k, is_causal)[:2]
     result, lse = prefilled(q, v, out, return_softmax_lse)
@@ -123,7 +126,7 @@ def extend_attention_fwd(
     logit_cap: float,
     skip_prefix_custom_mask: bool,
 ) -> None:
-    """Of ``aiter_prebuilt.extend_attention_fwd``."""
+    """Trace ``aiter_prebuilt.extend_attention_fwd``."""
     scale = sm_scale or q_extend.shape[2] ** -0.5
     of_bool = custom_mask is not None and custom_mask.dtype is torch.bool
     mask = custom_mask.view(torch.uint8) if of_bool else custom_mask

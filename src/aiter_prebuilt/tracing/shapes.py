@@ -1,4 +1,6 @@
-"""What a traced call is checked against, and the shapes it returns: the manifest's dims over torch's (symbolic) sizes.
+"""Check a traced call and compute the shapes it returns.
+
+The manifest's dims are evaluated over torch's (symbolic) sizes.
 
 The rules are those of ``csrc/runtime/choice/bind.cpp``, without what a tensor without memory cannot show
 (strides of a traced tensor may change before the launch; addresses and the target's own fp8 exist only there). A rule here
@@ -37,7 +39,9 @@ OPERATIONS: Final = {**bytecode.OPERATIONS, bytecode.MIN: _TORCH.sym_min, byteco
 
 @cache
 def rule(text: str, symbols: tuple[str, ...]) -> Rule:
-    """The dim ``text`` as the contract's language understands it, over ``symbols`` that tensors bind.
+    """Compile the dim ``text`` over the tensors' symbols.
+
+    It is in the contract's language.
 
     Raises:
         ValueError: it is no expression, or uses another name.
@@ -58,7 +62,7 @@ def rule(text: str, symbols: tuple[str, ...]) -> Rule:
 
 
 def symbols_of(signature: Signature) -> tuple[str, ...]:
-    """The names that the sizes of a signature's tensors bind."""
+    """Return the names that the sizes of a signature's tensors bind."""
     dims = {text for spec in signature.tensors for text in spec.dims}
     return tuple(sorted(text for text in dims - {"_"} if text.isidentifier()))
 
@@ -70,10 +74,14 @@ class Bound:
         """Bind and compare everything.
 
         Args:
+            signature: the shapes, types and options of the call.
             tensors: what was passed for ``signature.arguments``, in order.
 
         Raises:
-            ArgumentKindError, ArgumentDTypeError, ArgumentDeviceError, ArgumentShapeError: the call cannot be right.
+            ArgumentKindError: the call cannot be right.
+            ArgumentDTypeError: the call cannot be right.
+            ArgumentDeviceError: the call cannot be right.
+            ArgumentShapeError: the call cannot be right.
         """
         self.signature = signature
         self.symbols = symbols_of(signature)
@@ -125,7 +133,7 @@ class Bound:
             self.types[spec.type] = tensor.dtype
 
     def _collapse(self, spec: Tensor, tensor: torch.Tensor) -> tuple[Size, ...]:
-        """The shape with the leading dims of a ``*M`` as one."""
+        """Return the shape with the leading dims of a ``*M`` as one."""
         shape, dims = tuple(tensor.shape), len(spec.dims)
         if len(shape) + 1 < dims if spec.star else len(shape) != dims:
             raise ArgumentShapeError(
@@ -152,7 +160,7 @@ class Bound:
             _TORCH._check(size == wanted, lambda: str(error))  # noqa: SLF001  # torch's documented name
 
     def shape(self, spec: Tensor) -> tuple[Size, ...]:
-        """The shape of a returned tensor."""
+        """Return the shape of a returned tensor."""
         if not spec.star:
             return tuple(self._rule(text)(self.sizes) for text in spec.dims)
         leading = self.leading.get(spec.dims[0])
@@ -168,5 +176,8 @@ def _dtypes(names: tuple[str, ...]) -> tuple[torch.dtype, ...]:
 
 
 def dtypes(signature: Signature, spec: Tensor) -> tuple[torch.dtype, ...]:
-    """The element types that ``spec`` may have; of a returned tensor the first is what is meant when nobody says."""
+    """List the element types that ``spec`` may have.
+
+    The first of a returned tensor's is the default.
+    """
     return _dtypes(signature.allowed(spec))

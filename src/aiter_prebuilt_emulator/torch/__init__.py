@@ -77,7 +77,7 @@ def pytest_load_initial_conftests(*_: Any) -> None:
 
 
 def pytest_runtest_logfinish(*_: Any) -> None:
-    """A test whose kernel faulted leaves the device to the next one as it found it."""
+    """Reset the device after a test whose kernel faulted."""
     from aiter_prebuilt_emulator.torch_device import driver
 
     if _INSTALLED.is_set():

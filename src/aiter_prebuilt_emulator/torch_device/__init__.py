@@ -1,1 +1,4 @@
-"""What ``aiter_prebuilt_emulator.torch`` installs: torch's names and operators for the embedded device."""
+"""Install torch's names and operators for the embedded device.
+
+``aiter_prebuilt_emulator.torch`` calls it.
+"""

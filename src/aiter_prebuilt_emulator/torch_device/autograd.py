@@ -14,7 +14,7 @@ from aiter_prebuilt_emulator.torch_device import memory, operators
 
 
 def _place(node: Any) -> int | None:
-    """Where the leaves are that its gradients go to, or the tensors that it has saved.
+    """Find the device of a node's leaves or saved tensors.
 
     Those come last: a checkpoint computes them anew when they are first asked for, and refuses to do so twice.
     """
@@ -43,7 +43,7 @@ def _wrapped(own: Any) -> Any:
 
 
 def _called(own: Any, place: int | None, *words: Any) -> Any:
-    """The program's function, whose arguments lie where it has to find them."""
+    """Call the program's function with its arguments on its device."""
     with operators.program():
         if place is not None:
             for each in operators.tensors_in(words):
@@ -68,7 +68,7 @@ class _Node:
         self._node, self._place = node, place
 
     def register_hook(self, hook: Any) -> Any:
-        """As the node has it."""
+        """Register a hook on the node."""
         return self._node.register_hook(partial(_called, hook, self._place))
 
 

@@ -32,13 +32,13 @@ _PROPERTIES_BYTES: Final = 8192  # more than the struct has
 
 @cache
 def device_count() -> int:
-    """How many there are."""
+    """Count the devices."""
     return driver.device_count()
 
 
 @cache
 def get_device_properties(device: Any = None) -> SimpleNamespace:
-    """What HIP says of it, under torch's names."""
+    """Return HIP's properties of a device under torch's names."""
     ordinal = streams.index_of(device)
     buffer = ctypes.create_string_buffer(_PROPERTIES_BYTES)
     driver.call("hipGetDevicePropertiesR0600", buffer, ordinal)
@@ -68,13 +68,13 @@ def get_device_name(device: Any = None) -> str:
 
 
 def get_device_capability(device: Any = None) -> tuple[int, int]:
-    """Of gfx942 (9, 4), of gfx950 (9, 5)."""
+    """Return the architecture's numbers: (9, 4) of gfx942, (9, 5) of gfx950."""
     properties = get_device_properties(streams.index_of(device))
     return properties.major, properties.minor
 
 
 def current_device() -> int:
-    """The ordinal of this thread's."""
+    """Return the ordinal of this thread's device."""
     return memory.STATE.device
 
 
@@ -118,7 +118,7 @@ class device:  # noqa: N801 - torch's name
 
 
 class device_of(device):  # noqa: N801 - torch's name
-    """That of a tensor."""
+    """Switch to a tensor's device."""
 
     def __init__(self, obj: torch.Tensor) -> None:
         super().__init__(memory.ordinal_of(obj))

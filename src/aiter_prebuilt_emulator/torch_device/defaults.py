@@ -15,14 +15,17 @@ _GET: Final[Any] = torch.get_default_device
 
 
 def set_default_device(device: Any) -> None:
-    """Of this thread, as torch has it."""
+    """Set this thread's default device, as torch does."""
     ordinal = None if device is None else streams.gpu_of(device)
     _SET(None if ordinal is not None else device)
     memory.STATE.default = None if ordinal is None else torch.device(device)
 
 
 def get_default_device() -> torch.device:
-    """That of ``with torch.device(...)``, else the one that was set."""
+    """Return the default device.
+
+    That of ``with torch.device(...)``, else the one that was set.
+    """
     default = memory.STATE.default
     within = any(isinstance(mode, _device.DeviceContext) for mode in _get_current_function_mode_stack())
     if within or default is None:

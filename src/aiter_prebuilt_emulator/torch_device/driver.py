@@ -50,7 +50,10 @@ _SIGNATURES: Final[dict[str, tuple[Any, ...]]] = {
 
 @cache
 def opened() -> ctypes.CDLL:
-    """The library, for everybody in this process: what is linked against ``libamdhip64.so`` finds it loaded."""
+    """Return the library, for everybody in this process.
+
+    What is linked against ``libamdhip64.so`` finds it loaded.
+    """
     handle = ctypes.CDLL(library(), mode=ctypes.RTLD_GLOBAL)
     handle.hipGetErrorString.restype = ctypes.c_char_p
     for name, types in _SIGNATURES.items():
@@ -59,12 +62,12 @@ def opened() -> ctypes.CDLL:
 
 
 def status(name: str, *arguments: Any) -> int:
-    """What a call answers."""
+    """Call a HIP function and return its status."""
     return int(getattr(opened(), name)(*arguments))
 
 
 def call(name: str, *arguments: Any) -> None:
-    """A call that must succeed.
+    """Make a call that must succeed.
 
     Raises:
         RuntimeError: as torch has it for an error of the driver; torch.OutOfMemoryError: there is no memory.
@@ -77,14 +80,20 @@ def call(name: str, *arguments: Any) -> None:
 
 
 def made(name: str, *arguments: Any) -> int:
-    """The handle or the address that a call puts where its first argument points."""
+    """Return the handle or address that a call writes.
+
+    Its first argument points there.
+    """
     out = _POINTER()
     call(name, ctypes.byref(out), *arguments)
     return out.value or 0
 
 
 def number(name: str, *arguments: Any) -> int:
-    """The same, of an int."""
+    """Return the int that a call writes.
+
+    Its first argument points there.
+    """
     out = ctypes.c_int()
     call(name, ctypes.byref(out), *arguments)
     return out.value
@@ -107,7 +116,7 @@ def number_of_capture(stream: int) -> int:
 
 
 def made_last(name: str, first: int) -> int:
-    """The handle that a call puts where its second argument points."""
+    """Return the handle that a call puts where its second argument points."""
     out = _POINTER()
     call(name, first, ctypes.byref(out))
     return out.value or 0

@@ -91,7 +91,7 @@ def _text(tensor: torch.Tensor, **kwargs: Any) -> str:
 
 
 def _type(tensor: torch.Tensor, dtype: Any = None, non_blocking: bool = False, **form: Any) -> Any:
-    """The name of its kind, or a conversion to what is named."""
+    """Return the name of a tensor's kind, or convert it."""
     del non_blocking
     place = memory.ordinal_of(tensor)
     if dtype is None:

@@ -12,12 +12,12 @@ _MODES: Final = {"global": 0, "thread_local": 1, "relaxed": 2}
 
 
 def captures() -> bool:
-    """Does this thread's stream?"""
+    """Tell whether this thread's stream captures."""
     return streams.current_stream().is_capturing()
 
 
 class CUDAGraph:
-    """What a stream captured."""
+    """A captured graph of a stream."""
 
     def __init__(self, keep_graph: bool = False) -> None:
         del keep_graph
@@ -35,7 +35,7 @@ class CUDAGraph:
         driver.call("hipStreamBeginCapture", self._stream.cuda_stream, _MODES[capture_error_mode])
 
     def capture_end(self) -> None:
-        """It can be launched from here on."""
+        """End the capture; the graph can be launched afterwards."""
         if self._stream is None:
             raise RuntimeError("capture_end() without capture_begin()")
         kept = memory.CAPTURED.pop(self._stream.cuda_stream, [])

@@ -95,7 +95,9 @@ def _listed(out: Any) -> list[torch.Tensor]:
 
 
 def called(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What torch answers, where outputs may have to grow; after a refusal they are what they were.
+    """Call ``func`` where outputs may have to grow.
+
+    After a refusal the outputs are as before.
 
     Raises:
         RuntimeError: torch's own.

@@ -1,4 +1,7 @@
-"""Which tensors are on a device, and putting one there. A storage is all of one allocation, whose address names the device."""
+"""Track tensors on a device, and move tensors there.
+
+A storage is all of one allocation, whose address names the device.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def select(ordinal: int) -> None:
 
 
 def place_of(tensor: torch.Tensor) -> int | None:
-    """The ordinal of its device, -1 for pinned memory; None: torch's own memory."""
+    """Return the ordinal of a tensor's device, -1 for pinned memory.
+
+    None: torch's own memory.
+    """
     with torch._C.DisableTorchFunction():
         if tensor.layout is not torch.strided:
             return None
@@ -86,13 +92,19 @@ def place_of(tensor: torch.Tensor) -> int | None:
 
 
 def ordinal_of(tensor: torch.Tensor) -> int | None:
-    """The ordinal of its device; None: it is on none."""
+    """Return the ordinal of a tensor's device.
+
+    None: it is on none.
+    """
     place = place_of(tensor)
     return None if place == PINNED else place
 
 
 def record_stream(tensor: torch.Tensor, stream: Any) -> None:
-    """The stream uses it, too: its memory is not given back before what the stream has when the last tensor ends."""
+    """Keep a tensor's memory until the stream's work ends.
+
+    It is not given back before the stream's present work when the last tensor ends.
+    """
     with torch._C.DisableTorchFunction():
         address = tensor.untyped_storage().data_ptr()
     if address in BLOCKS:
@@ -107,7 +119,7 @@ def _release_stream(ordinal: int) -> int:
 
 
 def _behind(handles: list[int], ordinal: int) -> int:
-    """A stream that waits for all that these have now."""
+    """Make a stream that waits for these streams' present work."""
     out = _release_stream(ordinal)
     for handle in handles:
         if handle and driver.number_of_capture(handle):
@@ -175,7 +187,10 @@ def span_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def empty(like: torch.Tensor, ordinal: int, zeros: bool = False) -> torch.Tensor:
-    """A new tensor with the sizes, strides and type of ``like``, whose bytes are not looked at."""
+    """Allocate a tensor like another, with unread bytes.
+
+    It has the sizes, strides and type of ``like``.
+    """
     with torch._C.DisableTorchFunction():
         span = span_of(tuple(like.shape), like.stride())
         storage = allocate(span * like.element_size(), ordinal)

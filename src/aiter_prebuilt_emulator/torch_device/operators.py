@@ -1,4 +1,6 @@
-"""What torch's functions do with tensors on a device: they run on the processor, and results go where a GPU would have them.
+"""Run torch's functions on tensors of a device.
+
+They run on the processor, and results go where a GPU would have them.
 
 A mode of torch sees every call of its Python functions. The tensors are the processor's for torch itself; that they say ``cuda``
 is a property of their class, which is silent while torch's own code runs.
@@ -40,7 +42,7 @@ _VIEWS: Final = frozenset(
 
 
 def tensors_in(value: Any) -> Iterator[torch.Tensor]:
-    """Those among arguments or results."""
+    """Find the tensors among arguments or results."""
     if isinstance(value, torch.Tensor):
         yield value
     elif isinstance(value, (list, tuple)):
@@ -106,7 +108,7 @@ def run(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any])
 
 
 def _is_view(name: str, args: tuple[Any, ...]) -> bool:
-    """Whether one of the functions that copy only where they must has nothing to copy here."""
+    """Tell whether a function that copies on demand copies nothing here."""
     if not args or not isinstance(args[0], torch.Tensor):
         return False
     if name not in {"reshape", "flatten"} and not (name == "contiguous" and len(args) == 1):
@@ -116,7 +118,7 @@ def _is_view(name: str, args: tuple[Any, ...]) -> bool:
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The generator among arguments; None: there is none."""
+    """Find the generator among arguments; None if there is none."""
     return kwargs.get("generator") or next(
         (each for each in args if isinstance(each, generators.Generator)), None
     )
@@ -158,7 +160,10 @@ def as_asked(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[tuple[An
 
 
 def _address(tensor: torch.Tensor) -> int:
-    """Of its storage, negative, so that it is no `id`; of none 0."""
+    """Return a storage's address as a negative key.
+
+    It is negative so that it is no `id`; 0 where there is no storage.
+    """
     with torch._C.DisableTorchFunction():
         if tensor.layout is not torch.strided:
             return 0
@@ -221,7 +226,7 @@ MODE: Final = Mode()
 
 @contextmanager
 def program() -> Iterator[None]:
-    """The program's own code, called by torch's."""
+    """Make a function that runs the program's code, called by torch."""
     with MODE, memory.inside(False):
         yield
 
@@ -258,5 +263,5 @@ def install() -> None:
 
 
 def add_special(func: Any, ours: Callable[..., Any]) -> None:
-    """A function of torch's that has one of ours."""
+    """Register our function for one of torch's."""
     _SPECIAL[func] = ours

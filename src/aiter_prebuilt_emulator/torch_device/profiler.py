@@ -14,7 +14,10 @@ _CUDA: Any = torch.profiler.ProfilerActivity.CUDA
 
 
 def _filtered(activity: Any) -> Any:
-    """An activity with filters is a mapping, of which only the processor's part stays."""
+    """Keep the processor's part of an activity with filters.
+
+    Such an activity is a mapping.
+    """
     if isinstance(activity, dict):
         return {each: names for each, names in activity.items() if each != _CUDA}
     return activity

@@ -15,7 +15,9 @@ _BLOCKING_SYNC, _NO_TIMING, _INTERPROCESS = 1, 2, 4
 
 
 def index_of(device: Any) -> int:
-    """The ordinal of what the program names as a device; None is the current one.
+    """Return the ordinal of the device that the program names.
+
+    None is the current one.
 
     Raises:
         ValueError: it is no GPU.
@@ -31,7 +33,10 @@ def index_of(device: Any) -> int:
 
 
 def gpu_of(value: Any) -> int | None:
-    """The ordinal that a device argument names; None: it names the processor, or is none."""
+    """Return the ordinal that a device argument names.
+
+    None: it names the processor, or is none.
+    """
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -62,7 +67,7 @@ class Stream:
 
     @property
     def device(self) -> torch.device:
-        """Where it is."""
+        """The stream's device."""
         return torch.device("cuda", self.device_index)
 
     @property
@@ -84,17 +89,17 @@ class Stream:
             driver.call("hipStreamSynchronize", self.cuda_stream)
 
     def wait_event(self, event: Event) -> None:
-        """What is enqueued next waits for the event."""
+        """Make later work on this stream wait for the event."""
         if event.cuda_event:
             with memory.current(self.device_index):
                 driver.call("hipStreamWaitEvent", self.cuda_stream, event.cuda_event, 0)
 
     def wait_stream(self, stream: Stream) -> None:
-        """What is enqueued next waits for all that the other stream has now."""
+        """Make later work on this stream wait for the other stream."""
         self.wait_event(stream.record_event())
 
     def record_event(self, event: Event | None = None) -> Event:
-        """The event, or a new one, passes behind what was enqueued so far."""
+        """Record the event, or a new one, behind enqueued work."""
         event = event or Event()
         event.record(self)
         return event
@@ -150,14 +155,14 @@ class Event:
             driver.status("hipEventDestroy", self.cuda_event)
 
     def record(self, stream: Stream | None = None) -> None:
-        """It passes behind what the stream has now."""
+        """Record the event behind the stream's present work."""
         stream = stream or current_stream()
         with memory.current(stream.device_index):
             self.cuda_event = self.cuda_event or driver.made("hipEventCreateWithFlags", self._flags)
             driver.call("hipEventRecord", self.cuda_event, stream.cuda_stream)
 
     def wait(self, stream: Stream | None = None) -> None:
-        """What the stream gets next waits for it."""
+        """Make later work on the stream wait for this event."""
         (stream or current_stream()).wait_event(self)
 
     def query(self) -> bool:
@@ -186,12 +191,12 @@ def _ready(name: str, handle: int) -> bool:
 
 
 def default_stream(device: Any = None) -> Stream:
-    """The legacy stream of a device."""
+    """Return the legacy stream of a device."""
     return Stream(index_of(device), handle=0)
 
 
 def current_stream(device: Any = None) -> Stream:
-    """Where this thread enqueues."""
+    """Return the stream of this thread."""
     ordinal = index_of(device)
     found: Stream | None = memory.STATE.streams.get(ordinal)
     return found or default_stream(ordinal)

@@ -1,4 +1,7 @@
-"""What an archive that names scikit-build-core gets: the same answer as from the ``setuptools`` beside it."""
+"""Build archives that name scikit-build-core.
+
+The answer is the same as from the ``setuptools`` beside it.
+"""
 
 from __future__ import annotations
 

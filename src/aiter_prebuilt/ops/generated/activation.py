@@ -25,7 +25,9 @@ _gelu_fast = operator("gelu_fast")
 
 @traced
 def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> None:
-    """``out = silu(input[..., :d]) * input[..., d:]``, computed in fp32.
+    """Multiply one half by SiLU of the other.
+
+    ``out = silu(input[..., :d]) * input[..., d:]``, computed in fp32.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
@@ -33,8 +35,9 @@ def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> 
         limit: above 0 the gate is cut at ``limit`` and the other half at ``+-limit``; 0 is off.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``silu_and_mul``.
     """
@@ -43,15 +46,18 @@ def silu_and_mul(out: torch.Tensor, input: torch.Tensor, limit: float = 0.0) -> 
 
 @traced
 def gelu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
-    """``out = gelu(input[..., :d]) * input[..., d:]`` with the exact (erf) GELU, computed in fp32.
+    """Multiply one half by exact GELU of the other.
+
+    ``out = gelu(input[..., :d]) * input[..., d:]`` with the exact (erf) GELU, computed in fp32.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
         input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``gelu(v) = v / 2 * (1 + erf(v / sqrt(2)))``; AITER ``gelu_and_mul``.
     """
@@ -60,15 +66,18 @@ def gelu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
 
 @traced
 def gelu_tanh_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
-    """``out = gelu_tanh(input[..., :d]) * input[..., d:]``, computed in fp32.
+    """Multiply one half by tanh GELU of the other.
+
+    ``out = gelu_tanh(input[..., :d]) * input[..., d:]``, computed in fp32.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
         input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``gelu_tanh(v) = v / 2 * (1 + tanh(sqrt(2 / pi) * (v + 0.044715 * v**3)))``; AITER ``gelu_tanh_and_mul``.
     """
@@ -77,15 +86,18 @@ def gelu_tanh_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
 
 @traced
 def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
-    """gpt-oss' SwiGLU, computed in fp32: gate cut at 7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
+    """Apply the SwiGLU of gpt-oss.
+
+    Computed in fp32: gate cut at 7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
         input: [..., 2 * d] bf16 or fp16 or fp32, rows may be strided; fp32, or of ``out``'s type.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul``.
     """
@@ -94,8 +106,10 @@ def swiglu_and_mul(out: torch.Tensor, input: torch.Tensor) -> None:
 
 @traced
 def scaled_silu_and_mul(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
-    """``out = silu(input[..., :d]) * input[..., d:] / scale``, computed in fp32, rounded to nearest even and saturated; the scale
-    is given.
+    """Apply gated SiLU and quantise with a given scale.
+
+    ``out = silu(input[..., :d]) * input[..., d:] / scale``, computed in fp32, rounded to nearest even and saturated; the scale is
+    given.
 
     Args:
         out: [..., d] the target's own e4m3, written; rows may be strided.
@@ -103,8 +117,9 @@ def scaled_silu_and_mul(out: torch.Tensor, input: torch.Tensor, scale: torch.Ten
         scale: scales elements, fp32, one value, read on the device.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``scaled_silu_and_mul``.
     """
@@ -115,8 +130,9 @@ def scaled_silu_and_mul(out: torch.Tensor, input: torch.Tensor, scale: torch.Ten
 def silu_and_mul_bias(
     out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
 ) -> None:
-    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = silu(v[..., :d]) * v[..., d:]``, computed in
-    fp32.
+    """Add the expert's bias, then apply gated SiLU.
+
+    ``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = silu(v[..., :d]) * v[..., d:]``, computed in fp32.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
@@ -125,8 +141,9 @@ def silu_and_mul_bias(
         bias: [E, 2 * d] fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``silu(v) = v / (1 + exp(-v))``; AITER ``silu_and_mul_bias``.
     """
@@ -137,8 +154,10 @@ def silu_and_mul_bias(
 def gelu_and_mul_bias(
     out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
 ) -> None:
-    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = gelu(v[..., :d]) * v[..., d:]`` with the exact
-    (erf) GELU, computed in fp32.
+    """Add the expert's bias, then apply gated exact GELU.
+
+    ``v = input + bias[expert_ids]``, a row of ``bias`` for each row; ``out = gelu(v[..., :d]) * v[..., d:]`` with the exact (erf)
+    GELU, computed in fp32.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
@@ -147,8 +166,9 @@ def gelu_and_mul_bias(
         bias: [E, 2 * d] fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``gelu(v) = v / 2 * (1 + erf(v / sqrt(2)))``; AITER ``gelu_and_mul_bias``.
     """
@@ -159,8 +179,10 @@ def gelu_and_mul_bias(
 def swiglu_and_mul_bias(
     out: torch.Tensor, input: torch.Tensor, expert_ids: torch.Tensor, bias: torch.Tensor
 ) -> None:
-    """``v = input + bias[expert_ids]``, a row of ``bias`` for each row; of ``v`` gpt-oss' SwiGLU, computed in fp32: gate cut at
-    7, up at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
+    """Add the expert's bias, then apply gpt-oss' SwiGLU.
+
+    ``v = input + bias[expert_ids]``, a row of ``bias`` for each row. The SwiGLU of ``v`` is computed in fp32: gate cut at 7, up
+    at +-7, ``gate * sigmoid(1.702 * gate) * (up + 1)``.
 
     Args:
         out: [..., d] bf16 or fp16 or fp32, written; rows may be strided.
@@ -169,8 +191,9 @@ def swiglu_and_mul_bias(
         bias: [E, 2 * d] fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: the gpt-oss model card's reference; AITER ``swiglu_and_mul_bias``.
     """
@@ -179,15 +202,18 @@ def swiglu_and_mul_bias(
 
 @traced
 def silu(out: torch.Tensor, input: torch.Tensor) -> None:
-    """SiLU: ``out = input * sigmoid(input)``, element by element, computed in fp32.
+    """Apply SiLU to each element.
+
+    ``out = input * sigmoid(input)``, computed in fp32.
 
     Args:
         out: [..., N] bf16 or fp16, written; may be ``input`` itself; rows may be strided.
         input: [..., N] bf16 or fp16, rows may be strided.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``silu(v) = v / (1 + exp(-v))``; in the form of AITER's ``gelu_fast(out, input)``.
     """
@@ -196,15 +222,18 @@ def silu(out: torch.Tensor, input: torch.Tensor) -> None:
 
 @traced
 def gelu_fast(out: torch.Tensor, input: torch.Tensor) -> None:
-    """GELU by tanh, element by element; every step is rounded to the element type.
+    """Apply tanh GELU to each element.
+
+    Every step is rounded to the element type.
 
     Args:
         out: [..., N] bf16 or fp16, written.
         input: [..., N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``v / 2 * (1 + tanh(0.79788456 * v * (1 + 0.044715 * v * v)))``; AITER ``gelu_fast``.
     """

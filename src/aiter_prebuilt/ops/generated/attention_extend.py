@@ -25,7 +25,9 @@ def context_attention_fwd(
     max_input_len: int,
     is_causal: bool = True,
 ) -> None:
-    """``softmax(q @ k.T * D**-0.5) @ v`` per head of prompts, one behind the other.
+    """Compute the attention of packed prompts.
+
+    ``softmax(q @ k.T * D**-0.5) @ v`` per head of prompts, one behind the other.
 
     Args:
         q: [SQ, HQ, D] bf16 or fp16, may be strided, the last dim contiguous; the tokens of all prompts; D and DV are 1 to 256, or
@@ -41,8 +43,9 @@ def context_attention_fwd(
         is_causal: a token sees those up to itself, else all of its prompt.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``context_attention_fwd`` of ``prefill_attention``; SGLang's attention of prompts. The function of that name in
     ``pa_prefill`` has other parameters and is not served.

@@ -26,7 +26,9 @@ def causal_conv1d_update(
     conv_state_indices: torch.Tensor,
     pad_slot_id: int,
 ) -> None:
-    """``out[b, c, t] = bias[c] + sum(weight[c, j] * x[b, c, t - width + 1 + j])``, where what lies before the first token is the
+    """Run one step of a causal convolution.
+
+    ``out[b, c, t] = bias[c] + sum(weight[c, j] * x[b, c, t - width + 1 + j])``. Inputs before the first token come from the
     channel's state, which takes the new inputs.
 
     Args:
@@ -43,8 +45,9 @@ def causal_conv1d_update(
         pad_slot_id: a sequence of this slot, or of none that there is, is skipped.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``causal_conv1d_update`` of ``aiter/ops/causal_conv1d_update.py``.
     """

@@ -22,7 +22,9 @@ _new_tanh = new_results("tanh", like, "tv", (0,), (0, -1), 1)
 
 @traced
 def sigmoid(input: torch.Tensor) -> torch.Tensor:
-    """``1 / (1 + exp(-input))``, element by element, computed in fp32.
+    """Apply the logistic function to each element.
+
+    ``1 / (1 + exp(-input))``, computed in fp32.
 
     Args:
         input: M elements, bf16 or fp16 or fp32, contiguous, of any shape.
@@ -31,8 +33,9 @@ def sigmoid(input: torch.Tensor) -> torch.Tensor:
         New, contiguous: M elements, bf16 or fp16 or fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``sigmoid``.
     """
@@ -42,7 +45,9 @@ def sigmoid(input: torch.Tensor) -> torch.Tensor:
 
 @traced
 def tanh(input: torch.Tensor) -> torch.Tensor:
-    """The hyperbolic tangent, element by element, computed in fp32.
+    """Apply the hyperbolic tangent to each element.
+
+    Computed in fp32.
 
     Args:
         input: M elements, bf16 or fp16 or fp32, contiguous, of any shape.
@@ -51,8 +56,9 @@ def tanh(input: torch.Tensor) -> torch.Tensor:
         New, contiguous: M elements, bf16 or fp16 or fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``tanh``.
     """

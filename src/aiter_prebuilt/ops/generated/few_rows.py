@@ -19,18 +19,21 @@ _wvSplitKQ = operator("wvSplitKQ")
 
 @traced
 def wvSpltK(in_a: torch.Tensor, in_b: torch.Tensor, out_c: torch.Tensor, N_in: int, CuCount: int) -> None:
-    """``out_c = in_b @ in_a.T`` of few rows: in_b [N, K], in_a [M, K], added up in fp32.
+    """Multiply a matrix by few rows.
+
+    ``out_c = in_b @ in_a.T`` of few rows: in_b [N, K], in_a [M, K], added up in fp32.
 
     Args:
         in_a: [M, K] bf16 or fp16, rows may be strided; weights [M, K]; K is a multiple of 8, rows begin at multiples of 16 bytes.
         in_b: [N, K] bf16 or fp16, rows may be strided; 1 to 16 rows; AITER's takes 4 at most.
         out_c: [N, M] bf16 or fp16, written.
         N_in: the rows of in_b.
-        CuCount: any number: the grid is that of the call; any value; it changes nothing.
+        CuCount: any number: the grid is that of the call; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``wvSpltK``.
     """
@@ -42,18 +45,21 @@ def wvSpltK(in_a: torch.Tensor, in_b: torch.Tensor, out_c: torch.Tensor, N_in: i
 def wv_splitk_small_fp16_bf16(
     in_a: torch.Tensor, in_b: torch.Tensor, out_c: torch.Tensor, N_in: int, CuCount: int
 ) -> None:
-    """``out_c = in_b @ in_a.T`` of few rows: in_b [N, K], in_a [M, K], added up in fp32.
+    """Multiply a matrix by few rows.
+
+    ``out_c = in_b @ in_a.T`` of few rows: in_b [N, K], in_a [M, K], added up in fp32.
 
     Args:
         in_a: [M, K] bf16 or fp16, rows may be strided; weights [M, K]; K is a multiple of 8, rows begin at multiples of 16 bytes.
         in_b: [N, K] bf16 or fp16, rows may be strided; 1 to 16 rows.
         out_c: [N, M] bf16 or fp16, written.
         N_in: the rows of in_b.
-        CuCount: any number: the grid is that of the call; any value; it changes nothing.
+        CuCount: any number: the grid is that of the call; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``wv_splitk_small_fp16_bf16``.
     """
@@ -63,17 +69,20 @@ def wv_splitk_small_fp16_bf16(
 
 @traced
 def LLMM1(in_a: torch.Tensor, in_b: torch.Tensor, out_c: torch.Tensor, rows_per_block: int) -> None:
-    """``out_c = in_b @ in_a.T`` of one row: in_b [1, K], in_a [M, K], added up in fp32.
+    """Multiply a matrix by one row.
+
+    ``out_c = in_b @ in_a.T`` of one row: in_b [1, K], in_a [M, K], added up in fp32.
 
     Args:
         in_a: [M, K] bf16 or fp16, rows may be strided; weights [M, K]; K is a multiple of 8, rows begin at multiples of 16 bytes.
         in_b: [N, K] bf16 or fp16, rows may be strided.
         out_c: [N, M] bf16 or fp16, written.
-        rows_per_block: any number: the grid is that of the call; any value; it changes nothing.
+        rows_per_block: any number: the grid is that of the call; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``LLMM1``.
     """
@@ -90,7 +99,9 @@ def wvSplitKQ(
     scale_b: torch.Tensor,
     CuCount: int,
 ) -> None:
-    """``out_c = scale_a * scale_b * (in_b @ in_a.T)`` of few rows in fp8: in_b [N, K], in_a [M, K], added up in fp32.
+    """Multiply an fp8 matrix by few fp8 rows.
+
+    ``out_c = scale_a * scale_b * (in_b @ in_a.T)`` of few rows in fp8: in_b [N, K], in_a [M, K], added up in fp32.
 
     Args:
         in_a: [M, K] the target's own e4m3, rows may be strided; weights [M, K]; K is a multiple of 16, rows begin at multiples of
@@ -99,11 +110,12 @@ def wvSplitKQ(
         out_c: [N, M] bf16 or fp16, written.
         scale_a: scales_a elements, fp32, one number, on the device.
         scale_b: scales_b elements, fp32.
-        CuCount: any number: the grid is that of the call; any value; it changes nothing.
+        CuCount: any number: the grid is that of the call; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``wvSplitKQ``.
     """

@@ -37,8 +37,10 @@ def fmoe_g1u1_a16(
     fc2_smooth_scale: torch.Tensor,
     activation: int | Enum = 0,
 ) -> None:
-    """``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T) * fc2_smooth_scale) @ down.T``, x = input *
-    fc1_smooth_scale, which the kernel quantises; AITER's assembly.
+    """Run quantised experts on 16-bit input with AITER's assembly.
+
+    ``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T) * fc2_smooth_scale) @ down.T``. The kernel
+    quantises x = input * fc1_smooth_scale.
 
     Args:
         out: [T, D] bf16 or fp16, written; zeroed first; fp16 with SiLU on gfx950 alone.
@@ -57,11 +59,12 @@ def fmoe_g1u1_a16(
         fc2_scale: fc2_scales elements, fp32, D for each expert.
         fc1_smooth_scale: first_scales elements, fp32, D for each expert: its rows of input are multiplied by it.
         fc2_smooth_scale: second_scales elements, fp32, I for each expert: what the activation gives is multiplied by it.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_g1u1_a16``.
     """
@@ -106,8 +109,10 @@ def fmoe_int8_g1u0_a16(
     fc1_smooth_scale: torch.Tensor,
     fc2_smooth_scale: torch.Tensor,
 ) -> None:
-    """``out = sum over a token's experts of weight * (gelu(x @ gate.T) * fc2_smooth_scale) @ down.T``, x = input *
-    fc1_smooth_scale, which the kernel quantises; int8; AITER's assembly.
+    """Run ungated int8 experts on 16-bit input.
+
+    ``out = sum over a token's experts of weight * (gelu(x @ gate.T) * fc2_smooth_scale) @ down.T``. The kernel quantises x =
+    input * fc1_smooth_scale. AITER's assembly.
 
     Args:
         out: [T, D] bf16, written.
@@ -126,8 +131,9 @@ def fmoe_int8_g1u0_a16(
         fc2_smooth_scale: second_scales elements, fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_int8_g1u0_a16``, which does not say that it applies GELU, in its tanh form.
     """
@@ -160,7 +166,9 @@ def fmoe(
     num_valid_ids: torch.Tensor,
     topk: int,
 ) -> None:
-    """``out = sum over a token's experts of weight * gelu(input @ gate.T) @ down.T``; AITER's assembly.
+    """Run ungated experts with AITER's assembly.
+
+    ``out = sum over a token's experts of weight * gelu(input @ gate.T) @ down.T``.
 
     Args:
         out: [T, D] bf16, written; zeroed first.
@@ -175,8 +183,9 @@ def fmoe(
         topk: choices of a token.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe``, which does not say that it applies GELU, in its tanh form; its ``fused_moe`` calls it where SiLU is
     asked for.

@@ -38,7 +38,9 @@ def fmoe_g1u1(
     fc2_smooth_scale: torch.Tensor | None = None,
     activation: int | Enum = 0,
 ) -> None:
-    """``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T)) @ down.T``, 8-bit in; AITER's assembly.
+    """Run gated 8-bit experts with AITER's assembly.
+
+    ``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T)) @ down.T``.
 
     Args:
         out: [T, D] bf16 or fp16, written; zeroed first.
@@ -58,11 +60,12 @@ def fmoe_g1u1(
         fc2_scale: fc2_scales elements, fp32, D for each expert.
         kernelName: symbol of AITER's object to take; chosen when empty.
         fc2_smooth_scale: smooth_scales elements, fp32, or None; I for each expert: what the activation gives is multiplied by it.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_g1u1``.
     """
@@ -110,7 +113,9 @@ def fmoe_g1u1_tkw1(
     fc2_smooth_scale: torch.Tensor | None = None,
     activation: int | Enum = 0,
 ) -> None:
-    """As ``fmoe_g1u1``, but the weight stands in front of the first product: ``act(weight * x @ gate.T)``; fp8; AITER's assembly.
+    """Run gated fp8 experts, weighted before the first product.
+
+    As ``fmoe_g1u1``, with ``act(weight * x @ gate.T)``. AITER's assembly.
 
     Args:
         out: [T, D] bf16 or fp16, written; zeroed first.
@@ -128,11 +133,12 @@ def fmoe_g1u1_tkw1(
         fc2_scale: fc2_scales elements, fp32.
         kernelName: symbol of AITER's object to take; chosen when empty.
         fc2_smooth_scale: smooth_scales elements, fp32, or None.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_g1u1_tkw1``.
     """
@@ -181,7 +187,9 @@ def fmoe_int8_g1u0(
     fc2_smooth_scale: torch.Tensor,
     activation: int | Enum = 0,
 ) -> None:
-    """``out = sum over a token's experts of weight * (act(x @ gate.T) * fc2_smooth_scale) @ down.T``, int8 in; AITER's assembly.
+    """Run ungated int8 experts with AITER's assembly.
+
+    ``out = sum over a token's experts of weight * (act(x @ gate.T) * fc2_smooth_scale) @ down.T``.
 
     Args:
         out: [T, D] bf16 or fp16, written; zeroed first.
@@ -198,11 +206,12 @@ def fmoe_int8_g1u0(
         fc1_scale: fc1_scales elements, fp32, I for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, D for each expert.
         fc2_smooth_scale: smooth_scales elements, fp32, I for each expert: what the activation gives is multiplied by it.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_int8_g1u0``.
     """

@@ -38,8 +38,9 @@ def fmoe_fp8_blockscale_g1u1(
     fc2_smooth_scale: torch.Tensor | None = None,
     activation: int | Enum = 0,
 ) -> None:
-    """``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T)) @ down.T``, fp8 with a scale for each 128 x
-    128; AITER's assembly.
+    """Run block-scaled fp8 experts with AITER's assembly.
+
+    ``out = sum over a token's experts of weight * (act(x @ gate.T) * (x @ up.T)) @ down.T``, with a scale for each 128 x 128.
 
     Args:
         out: [T, D] bf16, written; zeroed first.
@@ -58,14 +59,15 @@ def fmoe_fp8_blockscale_g1u1(
         fc1_scale: fc1_scales elements, fp32, [2 * I // 128, D // 128] for each expert, in any shape.
         fc2_scale: fc2_scales elements, fp32, [D // 128, I // 128] for each expert, in any shape.
         kernelName: symbol of AITER's object to take; chosen when empty.
-        fc_scale_blkn: only 128 is covered.
-        fc_scale_blkk: only 128 is covered.
+        fc_scale_blkn: only 128 is supported.
+        fc_scale_blkk: only 128 is supported.
         fc2_smooth_scale: smooth_scales elements, fp32, or None.
-        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are covered.
+        activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its tanh form; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fmoe_fp8_blockscale_g1u1``.
     """

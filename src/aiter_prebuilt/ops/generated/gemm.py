@@ -68,31 +68,34 @@ def gemm_a16w16(
     kernel_type: str = "bandwidth_bound",
     backend: str | None = None,
 ) -> torch.Tensor:
-    """``A @ B.T + bias``, accumulated in fp32 on the matrix cores.
+    """Multiply 16-bit matrices.
+
+    ``A @ B.T + bias``, accumulated in fp32 on the matrix cores.
 
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided; as it is: one that ``shuffle_weight`` marked is refused.
         bias: [N] bf16 or fp16, or None.
         otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``, and the other 16-bit type is its result,
-            rounded once; only None and A.dtype and fp32 and bf16 and fp16 are covered.
-        scale_a: only None is covered.
-        scale_b: only None is covered.
-        scale_c: only None is covered.
-        dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 and bf16 and fp16 are covered.
+            rounded once; only None and A.dtype and fp32 and bf16 and fp16 are supported.
+        scale_a: only None is supported.
+        scale_b: only None is supported.
+        scale_c: only None is supported.
+        dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 and bf16 and fp16 are supported.
         y: [..., N] bf16 or fp16 or fp32, contiguous, written and returned; made when None.
-        config: how AITER's kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
-        activation: only None is covered.
-        skip_reduce: only False is covered.
-        kernel_type: as config; any value; it changes nothing.
-        backend: as config; any value; it changes nothing.
+        config: how AITER's kernel divides the product: ours is chosen by its sizes; accepted and ignored.
+        activation: only None is supported.
+        skip_reduce: only False is supported.
+        kernel_type: as config; accepted and ignored.
+        backend: as config; accepted and ignored.
 
     Returns:
         y, or new and contiguous: [..., N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a16w16`` (``tuned_gemm``).
     """
@@ -144,7 +147,9 @@ def gemm_a16w16(
 def gemm_a16w16_fp32(
     A: torch.Tensor, B: torch.Tensor, bias: torch.Tensor | None = None, y: torch.Tensor | None = None
 ) -> torch.Tensor:
-    """``A @ B.T + bias`` in fp32: sums of the matrix cores as they are; AITER's assembly, or kernels of ours.
+    """Multiply 16-bit matrices into fp32.
+
+    ``A @ B.T + bias``: sums of the matrix cores as they are. AITER's assembly, or kernels of ours.
 
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
@@ -156,8 +161,9 @@ def gemm_a16w16_fp32(
         y, or new and contiguous: [..., N] fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a16w16`` with ``otype=torch.float32``.
     """
@@ -184,23 +190,26 @@ def gemm_a8w8_bpreshuffle(
     dtype: torch.dtype | None = None,
     check: bool = False,
 ) -> torch.Tensor:
-    """``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T``, accumulated in fp32 on the matrix cores.
+    """Multiply 8-bit matrices, the weight shuffled.
+
+    ``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T``, accumulated in fp32 on the matrix cores.
 
     Args:
         XQ: [M, K] the target's own e4m3, rows may be strided.
         WQ: [N, KW] the target's own e4m3, KW >= K, in the layout of ``shuffle_weight`` (16, 16).
         x_scale: M elements, fp32, per row of XQ; a strided one is copied.
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.
-        bias: only None is covered.
+        bias: only None is supported.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        check: only False is covered.
+        check: only False is supported.
 
     Returns:
         New, contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8_bpreshuffle``.
     """

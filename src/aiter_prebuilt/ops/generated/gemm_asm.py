@@ -39,7 +39,9 @@ _new_flatmm_a8w8_blockscale_ASM = new_results(
 def gemm_a16w16_shuffled(
     A: torch.Tensor, B: torch.Tensor, out: torch.Tensor, bias: torch.Tensor | None = None
 ) -> None:
-    """``out = A @ unshuffle(B).T + bias``, bf16 in, accumulated in fp32 on the matrix cores.
+    """Multiply bf16 matrices, the weight shuffled.
+
+    ``out = A @ unshuffle(B).T + bias``, bf16 in, accumulated in fp32 on the matrix cores.
 
     Args:
         A: [M, K] bf16, rows may be strided; at a multiple of 16 bytes; K is a multiple of 32.
@@ -48,8 +50,9 @@ def gemm_a16w16_shuffled(
         bias: [N] bf16, or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a16w16_asm`` with ``bpreshuffle=True``.
     """
@@ -66,8 +69,9 @@ def gemm_a8w8_ASM(
     dtype: torch.dtype | None = None,
     check: bool = False,
 ) -> torch.Tensor:
-    """``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T + bias``, int8 in, accumulated in int32 on the matrix cores; AITER's
-    assembly.
+    """Multiply int8 matrices with AITER's assembly, the weight shuffled.
+
+    ``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T + bias``, int8 in, accumulated in int32 on the matrix cores; AITER's assembly.
 
     Args:
         XQ: [M, K] int8, rows may be strided; each row at a multiple of 4 bytes; K is a multiple of 128, and in one part: AITER
@@ -77,14 +81,15 @@ def gemm_a8w8_ASM(
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.
         bias: N elements, fp32, a strided one is copied.
         dtype: bf16, also when None; the type of the result: bf16.
-        check: any value; it changes nothing.
+        check: accepted and ignored.
 
     Returns:
         New, contiguous: [M, N] bf16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8_ASM``.
     """
@@ -101,8 +106,9 @@ def flatmm_a8w8_blockscale_ASM(
     w_scale: torch.Tensor,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """``XQ @ unflatten(WQ).T``, each 128 columns of K scaled by ``x_scale`` and ``w_scale``, accumulated in fp32; AITER's
-    assembly.
+    """Multiply block-scaled fp8 matrices with AITER's assembly.
+
+    ``XQ @ unflatten(WQ).T``, each 128 columns of K scaled by ``x_scale`` and ``w_scale``, accumulated in fp32; AITER's assembly.
 
     Args:
         XQ: [M, K] the target's own e4m3, up to 128 bytes behind its end are read and must be memory of the device; at a multiple
@@ -118,8 +124,9 @@ def flatmm_a8w8_blockscale_ASM(
         New, contiguous: [M, N] fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``flatmm_a8w8_blockscale_ASM``.
     """

@@ -88,8 +88,10 @@ def gemm_a8w8_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or
-    a kernel of ours.
+    """Multiply 8-bit matrices with row and column scales.
+
+    ``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or a
+    kernel of ours.
 
     Args:
         XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; a strided one is copied.
@@ -99,14 +101,15 @@ def gemm_a8w8_CK(
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.
         bias: N elements, bf16 or fp16, or None; of the type of the result; a strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
+        splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; accepted and ignored.
 
     Returns:
         New, contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8_CK``.
     """
@@ -128,8 +131,10 @@ def gemm_a8w8(
     config: object | None = None,
     skip_reduce: bool | None = False,
 ) -> torch.Tensor:
-    """``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or
-    a kernel of ours.
+    """Multiply 8-bit matrices with row and column scales.
+
+    ``(XQ @ WQ.T) * x_scale * w_scale.T + bias``, accumulated in fp32 (int8: int32) on the matrix cores; Composable Kernel, or a
+    kernel of ours.
 
     Args:
         XQ: [M, K] the target's own e4m3 or int8, K is a multiple of 16; a strided one is copied.
@@ -139,17 +144,18 @@ def gemm_a8w8(
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.
         bias: N elements, bf16 or fp16, or None; of the type of the result; a strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; any value; it changes nothing.
+        splitK: into how many parts AITER would split a sum; here one workgroup adds all of it; accepted and ignored.
         y: [M, N] bf16 or fp16, written and returned, a strided one through a copy; made when None.
-        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
-        skip_reduce: only False is covered.
+        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; accepted and ignored.
+        skip_reduce: only False is supported.
 
     Returns:
         y, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8``, which calls ``gemm_a8w8_CK``, and the Triton function of this name.
     """
@@ -181,7 +187,9 @@ def gemm_a8w8_blockscale(
     kernel_type: str = "bandwidth_bound",
     backend: str | None = None,
 ) -> torch.Tensor:
-    """``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32;
+    """Multiply block-scaled fp8 matrices.
+
+    ``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32;
     Composable Kernel, or a kernel of ours.
 
     Args:
@@ -192,19 +200,20 @@ def gemm_a8w8_blockscale(
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127; a
             strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        isBpreshuffled: only False is covered.
+        isBpreshuffled: only False is supported.
         y: [M, N] bf16 or fp16, written and returned, a strided one through a copy; made when None.
-        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; any value; it changes nothing.
-        skip_reduce: only False is covered.
-        kernel_type: as config; any value; it changes nothing.
-        backend: as config; any value; it changes nothing.
+        config: how AITER's Triton kernel divides the product: ours is chosen by its sizes; accepted and ignored.
+        skip_reduce: only False is supported.
+        kernel_type: as config; accepted and ignored.
+        backend: as config; accepted and ignored.
 
     Returns:
         y, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8_blockscale``.
     """
@@ -234,24 +243,27 @@ def batched_gemm_a8w8_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``(XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32 on the matrix cores; Composable Kernel, or
-    a kernel of ours.
+    """Multiply batches of int8 matrices.
+
+    ``(XQ[b] @ WQ[b].T) * x_scale[b] * w_scale[b]`` for each b, accumulated in int32 on the matrix cores; Composable Kernel, or a
+    kernel of ours.
 
     Args:
         XQ: [L, M, K] int8, K is a multiple of 16; a strided one is copied.
         WQ: [L, N, K] int8, a strided one is copied.
         x_scale: [L, M, 1] fp32, per row of XQ; a strided one is copied.
         w_scale: [L, 1, N] fp32, per row of WQ; a strided one is copied.
-        bias: AITER takes one and does not add it; only None is covered.
+        bias: AITER takes one and does not add it; only None is supported.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
+        splitK: AITER splits nothing, whatever it says; accepted and ignored.
 
     Returns:
         New, contiguous: [L, M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``batched_gemm_a8w8_CK``.
     """
@@ -274,21 +286,24 @@ def batched_gemm_bf16_CK(
     dtype: torch.dtype | None = None,
     splitK: int | None = None,
 ) -> torch.Tensor:
-    """``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel, or a kernel of ours.
+    """Multiply batches of bf16 matrices.
+
+    ``XQ[b] @ WQ[b].T`` for each b, accumulated in fp32 on the matrix cores; Composable Kernel, or a kernel of ours.
 
     Args:
         XQ: [L, M, K] bf16, K is a multiple of 8; a strided one is copied.
         WQ: [L, N, K] bf16, a strided one is copied.
-        bias: AITER takes one and does not add it; only None is covered.
+        bias: AITER takes one and does not add it; only None is supported.
         dtype: bf16 when None; of fp16 AITER returns the bits of bf16; the type of the result: bf16.
-        splitK: AITER splits nothing, whatever it says; any value; it changes nothing.
+        splitK: AITER splits nothing, whatever it says; accepted and ignored.
 
     Returns:
         New, contiguous: [L, M, N] bf16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``batched_gemm_bf16_CK``.
     """
@@ -312,7 +327,9 @@ def gemm_a8w8_blockscale_bpreshuffle(
     dtype: torch.dtype | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
+    """Multiply block-scaled fp8 matrices, the weight shuffled.
+
+    ``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
     fp32; Composable Kernel, or kernels of ours.
 
     Args:
@@ -328,8 +345,9 @@ def gemm_a8w8_blockscale_bpreshuffle(
         out, or new and contiguous: [M, N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``.
     """

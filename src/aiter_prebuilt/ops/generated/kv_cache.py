@@ -33,7 +33,9 @@ def reshape_and_cache(
     v_scale: torch.Tensor | None = None,
     asm_layout: bool = False,
 ) -> None:
-    """Scatter ``key`` and ``value`` into the paged cache, in place; a negative slot is skipped.
+    """Scatter keys and values into a paged cache, in place.
+
+    A negative slot is skipped.
 
     Args:
         key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
@@ -45,14 +47,15 @@ def reshape_and_cache(
             AITER.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
-            saturating); only "auto" and "fp8" and "fp8_e4m3" are covered.
+            saturating); only "auto" and "fp8" and "fp8_e4m3" are supported.
         k_scale: k_scales elements, fp32, or None; one value; None is 1.
         v_scale: v_scales elements, fp32, or None; one value; None is 1.
         asm_layout: a bool.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``reshape_and_cache``.
     """
@@ -72,7 +75,9 @@ def reshape_and_cache_flash(
     k_scale: torch.Tensor,
     v_scale: torch.Tensor,
 ) -> None:
-    """Scatter ``key`` and ``value`` into the paged cache of flash attention, in place; a negative slot is skipped.
+    """Scatter keys and values into flash attention's cache, in place.
+
+    A negative slot is skipped.
 
     Args:
         key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
@@ -83,13 +88,14 @@ def reshape_and_cache_flash(
             strided, the others are dense.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``key``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
-            saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are covered.
+            saturating; NaN where the quotient overflows fp32); only "auto" and "fp8" and "fp8_e4m3" are supported.
         k_scale: k_scales elements, fp32, one value, which "auto" does not read.
         v_scale: v_scales elements, fp32, one value, which "auto" does not read.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``reshape_and_cache_flash``.
     """
@@ -109,8 +115,9 @@ def reshape_and_cache_with_pertoken_quant(
     slot_mapping: torch.Tensor,
     asm_layout: bool,
 ) -> None:
-    """As ``reshape_and_cache``, quantised with a scale for each token and head: ``scale = amax / qmax``, ``stored = value /
-    scale``.
+    """Quantise keys and values into a paged cache.
+
+    As ``reshape_and_cache``, with a scale for each token and head: ``scale = amax / qmax``, ``stored = value / scale``.
 
     Args:
         key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; d is a multiple of 16, at most 512.
@@ -126,8 +133,9 @@ def reshape_and_cache_with_pertoken_quant(
         asm_layout: a bool.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``reshape_and_cache_with_pertoken_quant``.
     """
@@ -145,7 +153,9 @@ def concat_and_cache_mla(
     kv_cache_dtype: str,
     scale: torch.Tensor,
 ) -> None:
-    """Scatter rows of ``kv_c`` and ``k_pe``, side by side, into the paged latent cache, in place; a negative slot is skipped.
+    """Scatter latent rows into a paged cache, in place.
+
+    Rows of ``kv_c`` and ``k_pe`` lie side by side; a negative slot is skipped.
 
     Args:
         kv_c: [c_rows, rank] bf16 or fp16, rows may be strided; may have more rows than there are slots.
@@ -155,12 +165,13 @@ def concat_and_cache_mla(
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         kv_cache_dtype: "auto" (the type of ``kv_c``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale,
             saturating; how infinities and NaN are stored depends on the kernel); only "auto" and "fp8" and "fp8_e4m3" are
-            covered.
+            supported.
         scale: scales elements, fp32, one value, which "auto" does not read.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``concat_and_cache_mla``.
     """
@@ -176,22 +187,24 @@ def indexer_k_quant_and_cache(
     scale_fmt: str,
     preshuffle: bool = False,
 ) -> None:
-    """Quantise rows of ``k`` to fp8 by groups of 128 and scatter them into the paged cache of an indexer, in place; a negative
-    slot is skipped.
+    """Quantise an indexer's keys into its paged cache.
+
+    Rows of ``k`` become fp8 by groups of 128, scattered in place; a negative slot is skipped.
 
     Args:
         k: [tokens, d] bf16 or fp16, d is a multiple of 128; NaN becomes the lowest finite code.
         kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, read and written; of each block first the codes
             [block_size, d] of the target's e4m3, then the fp32 scales [block_size, d / 128]; width at least d + d / 32.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
-        quant_block_size: only 128 is covered.
+        quant_block_size: only 128 is supported.
         scale_fmt: "ue8m0" rounds scales up to a power of two; any other text leaves ``max(amax, 1e-4) / qmax``.
         preshuffle: the codes of a block lie in tiles of 16 keys and 16 columns, one behind the other; block_size is a multiple of
             16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``indexer_k_quant_and_cache``.
     """
@@ -213,7 +226,9 @@ def cp_gather_indexer_k_quant_cache(
     cu_seq_lens: torch.Tensor,
     preshuffle: bool = False,
 ) -> None:
-    """Gather the codes and scales of all tokens of a batch from the paged cache of an indexer.
+    """Gather quantised keys from an indexer's paged cache.
+
+    The result has the codes and scales of all tokens of a batch.
 
     Args:
         kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, as ``indexer_k_quant_and_cache`` writes it; a block
@@ -226,8 +241,9 @@ def cp_gather_indexer_k_quant_cache(
             it was.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``cp_gather_indexer_k_quant_cache``.
     """

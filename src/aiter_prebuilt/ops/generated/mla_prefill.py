@@ -34,7 +34,9 @@ def mla_prefill_ps_asm_fwd(
     k_scale: torch.Tensor | None = None,
     v_scale: torch.Tensor | None = None,
 ) -> None:
-    """Attention of prompts by lists of works: keys of 192 and values of 128 numbers, in 8 bits.
+    """Attend prompts by lists of work items.
+
+    Keys of 192 and values of 128 numbers, in 8 bits.
 
     Args:
         Q: [TOK, HQ, 192] the target's own e4m3, the tokens of all sequences, one behind the other; HQ is a multiple of HK.
@@ -47,7 +49,7 @@ def mla_prefill_ps_asm_fwd(
         work_indptr: [W1] int32, or None; where the works of each workgroup start; it may not be None.
         work_info_set: [NW, 8] int32, or None; as get_ps_metadata_v1 makes them, of blocks of one key: sequence, row of the part
             or -1, tokens from and to, keys from and to, not read, query heads; it may not be None.
-        max_seqlen_q: any value; it changes nothing.
+        max_seqlen_q: accepted and ignored.
         softmax_scale: a float.
         is_causal: of n queries and m keys query i sees keys up to i + m - n.
         splitData: [R, HQ, 128] fp32, written; a row for each token of a work with a row, the mean of its values; 0 where it sees
@@ -59,8 +61,9 @@ def mla_prefill_ps_asm_fwd(
         v_scale: [1] fp32, or None; the same of V.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``mla_prefill_ps_asm_fwd``; a kernel of ours.
     """

@@ -28,8 +28,9 @@ def unified_attention_sparse_mla(
     block_table: torch.Tensor,
     kv_lora_rank: int,
 ) -> None:
-    """Attention over chosen keys of a latent cache, in place: ``softmax(q @ kv[topk].T * softmax_scale) @ kv[topk, :R]`` for each
-    token.
+    """Attend over chosen keys of a latent cache, in place.
+
+    ``softmax(q @ kv[topk].T * softmax_scale) @ kv[topk, :R]`` for each token.
 
     Args:
         q: [M, H, D] bf16 or fp16, may be strided, the last dim contiguous; any heads; the fast calls have R 512 and D 576 at
@@ -38,9 +39,9 @@ def unified_attention_sparse_mla(
             are its value.
         out: [M, H, R] bf16 or fp16, written; may be strided, the last dim contiguous; written; 0 where a token names no key.
         cu_seqlens_q: [B + 1] int32, rows of ``out`` from its last entry on stay as they are.
-        max_seqlen_q: any number, as max_seqlen_k; any value; it changes nothing.
+        max_seqlen_q: any number, as max_seqlen_k; accepted and ignored.
         seqused_k: [B] int32, not read, nor is block_table.
-        max_seqlen_k: any value; it changes nothing.
+        max_seqlen_k: accepted and ignored.
         softmax_scale: a float.
         topk_indices: [M, K] int32, rows may be strided; keys of the cache, not of a sequence: page * PS + offset; -1, and what is
             not in the cache, names no key.
@@ -48,8 +49,9 @@ def unified_attention_sparse_mla(
         kv_lora_rank: R.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``unified_attention_sparse_mla``; DeepSeek-AI, DeepSeek-V3.2.
     """

@@ -39,8 +39,10 @@ def fused_experts(
     bias2: torch.Tensor | None = None,
     swiglu_limit: float = 0.0,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert: sorting,
-    both products and the sum in one call; the same bits each time.
+    """Run a mixture of experts in one call.
+
+    ``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert: sorting, both
+    products and the sum. The same bits each time.
 
     Args:
         hidden_states: [M, H] bf16 or fp16, one row a token; H a multiple of 32, at an address that is a multiple of 16, as those
@@ -54,7 +56,7 @@ def fused_experts(
             order.
         num_local_tokens: [1] int32, or None; one number: so many of the tokens are there, the rows of the others become 0.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form; 2 is gpt-oss's SwiGLU, ``g *
-            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are covered.
+            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are supported.
         doweight_stage1: the weight multiplies what the activation gets, and not the result.
         w1_shuffled: w1 lies as ``shuffle_weight``, (16, 16), has it.
         w2_shuffled: w2 does.
@@ -66,8 +68,9 @@ def fused_experts(
         New, contiguous: [M, H] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_moe`` without quantisation, which is a function around this one here.
     """

@@ -59,8 +59,10 @@ def fused_experts_a16w4(
     hidden_pads: int = 0,
     intermediate_pads: int = 0,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, 16-bit
-    rows with weights in MXFP4: sorting, both products and the sum in one call; the same bits each time.
+    """Run 16-bit rows through MXFP4 experts.
+
+    ``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert: sorting, both
+    products and the sum in one call. The same bits each time.
 
     Args:
         hidden_states: [M, H] bf16 or fp16, one row a token; H a multiple of 64, without w1_shuffled of 32, at an address that is
@@ -77,7 +79,7 @@ def fused_experts_a16w4(
             order.
         num_local_tokens: [1] int32, or None; one number: so many of the tokens are there, the rows of the others become 0.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form; 2 is gpt-oss's SwiGLU, ``g *
-            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are covered.
+            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are supported.
         doweight_stage1: the weight multiplies what the activation gets, and not the result.
         w1_shuffled: w1 lies as ``shuffle_weight``, (16, 16), has it.
         w2_shuffled: w2 does.
@@ -93,8 +95,9 @@ def fused_experts_a16w4(
         New, contiguous: [M, H] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_moe`` with ``QuantType.per_1x32``, which is a function around this one here.
     """
@@ -153,8 +156,10 @@ def fused_experts_mxfp4(
     hidden_pads: int = 0,
     intermediate_pads: int = 0,
 ) -> torch.Tensor:
-    """``fused_experts_a16w4`` where hidden_states, and what the activation gives, become fp8 or fp4, with a power of two for each
-    32 columns: the smallest with which none is cut.
+    """Run quantised rows through MXFP4 experts.
+
+    As ``fused_experts_a16w4``; hidden_states and the activation's result become fp8 or fp4. Each 32 columns have a power of two
+    as their scale: the smallest that saturates no number.
 
     Args:
         hidden_states: [M, H] bf16 or fp16.
@@ -168,7 +173,7 @@ def fused_experts_mxfp4(
         num_local_tokens: [1] int32, or None.
         activation: an int.
         activation_bits: 8: e4m3fn, 4: fp4; rounded to nearest even. A group with an infinity or NaN is NaN; only 8 and 4 are
-            covered.
+            supported.
         doweight_stage1: a bool.
         w1_shuffled: a bool.
         w2_shuffled: a bool.
@@ -183,8 +188,9 @@ def fused_experts_mxfp4(
         New, contiguous: [M, H] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_moe`` with ``QuantType.per_1x32``, which is a function around this one here.
     """

@@ -74,8 +74,10 @@ def fused_experts_a8w8(
     swiglu_limit: float = 0.0,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, of fp8 or
-    int8 codes times their scales: sorting, both products and the sum in one call; the same bits each time.
+    """Run 8-bit rows through 8-bit experts.
+
+    ``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, of fp8 or
+    int8 codes times their scales: sorting, both products and the sum in one call. The same bits each time.
 
     Args:
         hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, of 128 with block_scaled,
@@ -97,7 +99,7 @@ def fused_experts_a8w8(
         bias1: [E, 2 * EI] fp32, or None; added to the sums of gate and up, after ``doweight_stage1``'s weight.
         bias2: [E, H] fp32, or None; added to each choice's sums, before its weight.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form; 2 is gpt-oss's SwiGLU, ``g *
-            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are covered.
+            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are supported.
         doweight_stage1: the weight multiplies what the activation gets, and not the result.
         w1_shuffled: w1 lies as ``shuffle_weight``, (16, 16), has it.
         w2_shuffled: w2 does.
@@ -109,8 +111,9 @@ def fused_experts_a8w8(
         New, contiguous: [M, H] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_moe`` with 8-bit weights, which is a function around this one here. What the activation gives is made
     codes again, with a scale for each 128 columns, at least 1e-10 / qmax; one that has an infinity or NaN gives NaN.
@@ -169,8 +172,10 @@ def fused_experts_a8w8_tensor(
     swiglu_limit: float = 0.0,
     dtype: torch.dtype | None = None,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, of fp8 or
-    int8 codes times their scales, with one scale for all that the activation gives; the same bits each time.
+    """Run 8-bit experts with one activation scale.
+
+    ``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert, of fp8 or
+    int8 codes times their scales. The activation's result has one scale. The same bits each time.
 
     Args:
         hidden_states: [M, H] the target's own e4m3 or int8, codes, one row a token; H a multiple of 32, at an address that is a
@@ -189,7 +194,7 @@ def fused_experts_a8w8_tensor(
         bias1: [E, 2 * EI] fp32, or None; added to the sums of gate and up, after ``doweight_stage1``'s weight.
         bias2: [E, H] fp32, or None; added to each choice's sums, before its weight.
         activation: AITER's ``ActivationType`` or its number: 0 is SiLU, 1 is GELU in its erf form; 2 is gpt-oss's SwiGLU, ``g *
-            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are covered.
+            sigmoid(1.702 * g) * (u + 1)`` of gate and up; only 0 and 1 and 2 are supported.
         doweight_stage1: the weight multiplies what the activation gets, and not the result.
         w1_shuffled: w1 lies as ``shuffle_weight``, (16, 16), has it.
         w2_shuffled: w2 does.
@@ -200,8 +205,9 @@ def fused_experts_a8w8_tensor(
         New, contiguous: [M, H] bf16 or fp16.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_moe`` with ``QuantType.per_Tensor``, which is a function around this one here. What the activation gives
     is rounded to the type of the result and made codes again with one scale, its largest finite size, at least 1e-10, / qmax. A

@@ -22,8 +22,10 @@ def moe_smoothquant_fwd(
     topk_ids: torch.Tensor,
     y_scale: torch.Tensor,
 ) -> None:
-    """For choice k of token t, row k * tokens + t: ``v = input[t] * x_scale[topk_ids[t, k]]``; ``y_scale = amax(|v|) / qmax``;
-    ``out = v / y_scale``, rounded to nearest even and saturated.
+    """Smooth and quantise each token for its experts.
+
+    For choice k of token t, row k * tokens + t: ``v = input[t] * x_scale[topk_ids[t, k]]``; ``y_scale = amax(|v|) / qmax``; ``out
+    = v / y_scale``, rounded to nearest even and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; one row a choice and token; qmax is 127 for
@@ -35,8 +37,9 @@ def moe_smoothquant_fwd(
             its code is -qmax.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_smoothquant_fwd``.
     """

@@ -31,8 +31,10 @@ def moe_routing_lists(
     block_pid_map: torch.Tensor,
     sm_first: bool = False,
 ) -> None:
-    """The experts with the largest logits of each token and their scores, in the order of the experts, with what products by
-    experts read of them.
+    """Choose experts by logits and list their tokens.
+
+    Gives the experts with the largest logits of each token and their scores, in the order of the experts, with the lists that the
+    expert products read.
 
     Args:
         logits: [M, E] bf16 or fp16 or fp32, rows may be strided; rows may be apart; of equal ones the later expert is chosen.
@@ -50,8 +52,9 @@ def moe_routing_lists(
         sm_first: experts are chosen by the softmax of all logits, rounded, and scores are what it is.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``routing``, which is a function around this one here.
     """
@@ -92,8 +95,9 @@ def moe_gemm_gathered(
     residual: float = 1.0,
     gate_valid: torch.Tensor | None = None,
 ) -> None:
-    """``out[place] = act(x[row of the place] @ w[its expert].T + bias) * gamma``, weights in MXFP4, over the lists of
-    ``moe_routing_lists``.
+    """Multiply gathered rows by MXFP4 expert weights.
+
+    ``out[place] = act(x[row of the place] @ w[its expert].T + bias) * gamma``, over the lists of ``moe_routing_lists``.
 
     Args:
         out: [O, NO] bf16 or fp16, written; a row for each place, or with ``scatter_indx`` for each token.
@@ -121,8 +125,9 @@ def moe_gemm_gathered(
             any number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_gemm_a16w4`` of August 2026, which is a function around this one here.
     """
@@ -174,7 +179,9 @@ def moe_gemm_gathered_fp8(
     residual: float = 1.0,
     gate_valid: torch.Tensor | None = None,
 ) -> None:
-    """``moe_gemm_gathered`` of rows in fp8, with scales of x and of the result.
+    """Multiply gathered fp8 rows by MXFP4 expert weights.
+
+    As ``moe_gemm_gathered``, with scales of x and of the result.
 
     Args:
         out: [R, NO] bf16 or e4m3fn, written; a row for each place, or with ``scatter_indx`` for each token; fp8 with
@@ -205,8 +212,9 @@ def moe_gemm_gathered_fp8(
             any number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_gemm_a8w4`` of August 2026, which is a function around this one here.
     """
@@ -259,7 +267,9 @@ def moe_gemm_gathered_fp4(
     residual: float = 1.0,
     gate_valid: torch.Tensor | None = None,
 ) -> None:
-    """``moe_gemm_gathered`` of rows in MXFP4.
+    """Multiply gathered MXFP4 rows by MXFP4 expert weights.
+
+    As ``moe_gemm_gathered``.
 
     Args:
         out: [R, NO] bf16, written; a row for each place, or with ``scatter_indx`` for each token.
@@ -288,8 +298,9 @@ def moe_gemm_gathered_fp4(
             any number.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_gemm_a4w4`` of August 2026, which is a function around this one here.
     """

@@ -31,8 +31,10 @@ def moe_routing_hash_lists(
     renorm: bool = True,
     routed_scaling_factor: float = 1.0,
 ) -> None:
-    """The experts that a table names for each token and their scores, in the order of the experts, with what products by experts
-    read of them.
+    """Look up each token's experts and list their tokens.
+
+    A table names the experts. Gives them and their scores in the order of the experts, with the lists that the expert products
+    read.
 
     Args:
         router_logits: [M, E] bf16 or fp16 or fp32, rows may be strided; up to 512 experts; rows may be apart.
@@ -55,8 +57,9 @@ def moe_routing_hash_lists(
         routed_scaling_factor: what each score is multiplied with at last.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``routing_from_hash`` of August 2026, which is a function around this one here.
     """

@@ -29,7 +29,9 @@ def moe_sorting_fwd(
     num_local_tokens: torch.Tensor | None = None,
     dispatch_policy: int = 0,
 ) -> None:
-    """The lists of a fused mixture of experts: choices by expert, each expert's padded to whole units; ``moe_buf`` becomes 0.
+    """Sort choices by expert for a fused mixture.
+
+    Each expert's choices are padded to whole units; ``moe_buf`` becomes 0.
 
     Args:
         topk_ids: [T, topk] int32, experts of each token, all different, from 0 to ``num_experts`` - 1.
@@ -46,11 +48,12 @@ def moe_sorting_fwd(
         local_expert_mask: [masks] int32, or None; 1 where an expert is here, 0 where it is not: its choices are left out, and the
             experts of units are counted among those that are.
         num_local_tokens: [1] int32, or None; one number: so many of the tokens are there, from none to all.
-        dispatch_policy: of no effect: the lists are the same; any value; it changes nothing.
+        dispatch_policy: of no effect: the lists are the same; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_sorting_fwd``.
     """

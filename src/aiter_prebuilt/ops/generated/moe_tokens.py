@@ -19,16 +19,19 @@ _grouped_topk = operator("grouped_topk")
 
 @traced
 def moe_sum(input: torch.Tensor, output: torch.Tensor) -> None:
-    """``output[t] = input[t, 0] + input[t, 1] + ...``, one after the other; of 2, 4 and 5 each sum is rounded to the element
-    type, of others the last one alone.
+    """Sum the rows of each token's experts.
+
+    ``output[t] = input[t, 0] + input[t, 1] + ...``, one after the other. Of 2, 4 and 5 each sum is rounded to the element type,
+    of others the last one alone.
 
     Args:
         input: [M, K, N] bf16 or fp16 or fp32, of one expert a token or more.
         output: [M, N] bf16 or fp16 or fp32, written.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_sum``.
     """
@@ -45,7 +48,9 @@ def moe_align_block_size(
     token_nums: torch.Tensor,
     num_tokens_post_pad: torch.Tensor,
 ) -> None:
-    """Sort places of ``topk_ids`` by expert, each expert's padded to whole blocks; what is padded keeps its value.
+    """Sort token choices by expert into whole blocks.
+
+    Places of ``topk_ids`` are sorted by expert, each expert's padded to whole blocks; entries of the padding keep their value.
 
     Args:
         topk_ids: n elements, int32 or int64, from 0 to ``num_experts`` - 1: another one is a fault of the device with 8, 16, 32,
@@ -58,8 +63,9 @@ def moe_align_block_size(
         num_tokens_post_pad: [1] int32, written.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``moe_align_block_size``.
     """
@@ -79,7 +85,9 @@ def biased_grouped_topk_hip(
     need_renorm: bool,
     routed_scaling_factor: float = 1.0,
 ) -> None:
-    """The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
+    """Choose the best experts of the best groups, biased.
+
+    The K best experts of a token's best groups, by ``sigmoid(gating) + bias``, best first; the weights are without the bias.
 
     Args:
         gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of at least 2 experts in each group, at most 2048 in all.
@@ -94,8 +102,9 @@ def biased_grouped_topk_hip(
         routed_scaling_factor: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: DeepSeek-V3's router; AITER ``biased_grouped_topk_hip``.
     """
@@ -122,7 +131,9 @@ def grouped_topk(
     is_softmax: bool = True,
     routed_scaling_factor: float = 1.0,
 ) -> None:
-    """The K best experts of a token's best groups, by softmax or sigmoid, best first.
+    """Choose the best experts of the best groups.
+
+    The K best experts of a token's best groups, by softmax or sigmoid, best first.
 
     Args:
         gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; at most 2048 experts.
@@ -136,8 +147,9 @@ def grouped_topk(
         routed_scaling_factor: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: DeepSeek-V2's router; AITER ``grouped_topk``.
     """

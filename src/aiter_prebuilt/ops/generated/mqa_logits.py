@@ -35,8 +35,9 @@ def fp8_mqa_logits(
     cu_ends: torch.Tensor,
     clean_logits: bool = True,
 ) -> torch.Tensor:
-    """``sum_h weights[:, h] * max(0, (Q[:, h] @ KV.T) * kv_scales)``: the logits of DeepSeek-V3.2's indexer, of which a top-k
-    chooses keys.
+    """Compute the logits of DeepSeek-V3.2's indexer.
+
+    ``sum_h weights[:, h] * max(0, (Q[:, h] @ KV.T) * kv_scales)``: a top-k chooses keys by them.
 
     Args:
         Q: [M, H, D] the target's own e4m3, may be strided, the last dim contiguous; 64 or 32 heads of 128 elements are the fast
@@ -52,8 +53,9 @@ def fp8_mqa_logits(
         New, contiguous: [M, N] fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fp8_mqa_logits``; DeepSeek-AI, DeepSeek-V3.2.
     """
@@ -79,8 +81,9 @@ def deepgemm_fp8_paged_mqa_logits(
     WavePerEU: int = 2,
     VarCtxSchedule: torch.Tensor | None = None,
 ) -> None:
-    """The logits of DeepSeek-V3.2's indexer over a paged cache, as ``fp8_mqa_logits``, in place; AITER's also returns the key of
-    its compile.
+    """Compute indexer logits over a paged cache, in place.
+
+    As ``fp8_mqa_logits``; AITER's also returns the key of its compile.
 
     Args:
         q_fp8: [B, next_n, H, D] the target's own e4m3, may be strided, the last dim contiguous; the last queries of each
@@ -96,15 +99,15 @@ def deepgemm_fp8_paged_mqa_logits(
         max_model_len: columns from there on stay as they are; at most W.
         Preshuffle: 16 keys of a page lie as tiles of 16 keys and 16 columns, one behind the other; PS is a multiple of 16.
         KVBlockSize: PS, the keys of a page.
-        ChunkK: any number, as TotalCuCount, WavePerEU and VarCtxSchedule: the grid is that of the call; any value; it changes
-            nothing.
-        TotalCuCount: any value; it changes nothing.
-        WavePerEU: any value; it changes nothing.
-        VarCtxSchedule: any value; it changes nothing.
+        ChunkK: any number, as TotalCuCount, WavePerEU and VarCtxSchedule: the grid is that of the call; accepted and ignored.
+        TotalCuCount: accepted and ignored.
+        WavePerEU: accepted and ignored.
+        VarCtxSchedule: accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``deepgemm_fp8_paged_mqa_logits``; DeepSeek-AI, DeepSeek-V3.2.
     """

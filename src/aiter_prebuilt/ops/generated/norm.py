@@ -31,21 +31,24 @@ _new_layernorm2d_fwd = new_results("layernorm2d_fwd", like, "tpppvv", (0,), (0, 
 def rms_norm(
     input: torch.Tensor, weight: torch.Tensor, epsilon: float, use_model_sensitive_rmsnorm: int = 0
 ) -> torch.Tensor:
-    """``input / sqrt(mean(input**2) + epsilon) * weight`` over the last dim, accumulated in fp32.
+    """Normalise by the root mean square.
+
+    ``input / sqrt(mean(input**2) + epsilon) * weight`` over the last dim, accumulated in fp32.
 
     Args:
         input: [..., N] bf16 or fp16 or fp32, rows may be strided.
         weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
         use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
-            has it; only 0 and 1 are covered.
+            has it; only 0 and 1 are supported.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16 or fp32.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: Zhang and Sennrich, Root Mean Square Layer Normalization; AITER ``rms_norm``.
     """
@@ -63,21 +66,24 @@ def rms_norm(
 def rmsnorm2d_fwd(
     input: torch.Tensor, weight: torch.Tensor, epsilon: float, use_model_sensitive_rmsnorm: int = 0
 ) -> torch.Tensor:
-    """As ``rms_norm``; Composable Kernel's kernel comes first where its bundle is installed.
+    """Normalise by the root mean square.
+
+    As ``rms_norm``; Composable Kernel's kernel comes first where its bundle is installed.
 
     Args:
         input: [..., N] bf16 or fp16 or fp32, rows may be strided.
         weight: [N] bf16 or fp16 or fp32.
         epsilon: a float.
         use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
-            has it; only 0 and 1 are covered.
+            has it; only 0 and 1 are supported.
 
     Returns:
         New, contiguous: [..., N] bf16 or fp16 or fp32.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd``.
     """
@@ -106,7 +112,9 @@ def rmsnorm2d_fwd_with_add(
     gemma_norm: bool = False,
     use_model_sensitive_rmsnorm: int = 0,
 ) -> None:
-    """``residual_out = input + residual_in`` (rounded to the input type); ``out = rms_norm(residual_out)``. Out of place.
+    """Add a residual, then normalise, out of place.
+
+    ``residual_out = input + residual_in`` (rounded to the input type); ``out = rms_norm(residual_out)``. Out of place.
 
     Args:
         out: [..., N] bf16 or fp16 or fp32, written; rows may be strided.
@@ -117,11 +125,12 @@ def rmsnorm2d_fwd_with_add(
         epsilon: added to the mean square.
         gemma_norm: multiply by ``weight + 1``.
         use_model_sensitive_rmsnorm: 1: what is normalised is rounded to the input's type before ``weight`` multiplies it, as T5
-            has it; only 0 and 1 are covered.
+            has it; only 0 and 1 are supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd_with_add``.
     """
@@ -146,7 +155,9 @@ def layernorm2d_fwd(
     epsilon: float = 1e-05,
     x_bias: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias`` over the last dim, x = input + x_bias, in fp32.
+    """Apply layer norm to the last dim.
+
+    ``(x - mean(x)) / sqrt(var(x) + epsilon) * weight + bias`` over the last dim, x = input + x_bias, in fp32.
 
     Args:
         input: [..., N] bf16 or fp16, rows may be strided.
@@ -159,8 +170,9 @@ def layernorm2d_fwd(
         New, contiguous: [..., N] bf16 or fp16.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: Ba, Kiros and Hinton, Layer Normalization; AITER ``layernorm2d_fwd``.
     """
@@ -170,7 +182,9 @@ def layernorm2d_fwd(
 
 @traced
 def rms_norm_cu(out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, epsilon: float) -> None:
-    """``rms_norm`` into ``out``, in f32 too.
+    """Normalise by the root mean square into ``out``.
+
+    As ``rms_norm``, in f32 too.
 
     Args:
         out: [..., N] bf16 or fp16 or fp32, written.
@@ -180,8 +194,9 @@ def rms_norm_cu(out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, ep
         epsilon: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rms_norm_cu``.
     """
@@ -192,7 +207,9 @@ def rms_norm_cu(out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, ep
 def fused_add_rms_norm_cu(
     input: torch.Tensor, residual_in: torch.Tensor, weight: torch.Tensor, epsilon: float
 ) -> None:
-    """``residual_in += input`` and ``input = rms_norm(residual_in)``, both in place; the scaled row is rounded before it is
+    """Add a residual and normalise, both in place.
+
+    ``residual_in += input`` and ``input = rms_norm(residual_in)``, both in place; the scaled row is rounded before it is
     multiplied by ``weight``.
 
     Args:
@@ -202,8 +219,9 @@ def fused_add_rms_norm_cu(
         epsilon: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_add_rms_norm_cu``.
     """

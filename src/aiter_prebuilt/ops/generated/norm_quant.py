@@ -33,7 +33,9 @@ def rmsnorm2d_fwd_with_dynamicquant(
     group_size: int = 0,
     shuffle_scale: bool = False,
 ) -> None:
-    """``y`` is the RMS norm of ``input``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest even and
+    """Normalise and quantise each row.
+
+    ``y`` is the RMS norm of ``input``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest even and
     saturated.
 
     Args:
@@ -44,13 +46,14 @@ def rmsnorm2d_fwd_with_dynamicquant(
             [M, groups]: ``max(amax, 1e-10) / qmax``, and NaN is NaN in fp8, 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: only 0 is supported.
         group_size: 0: one scale for a row; or 32, 64 or 128, a divisor of the columns, of rows of at most 16384.
         shuffle_scale: the scales of a group lie side by side: [groups, M] in the memory of ``yscale``.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd_with_dynamicquant``.
     """
@@ -81,8 +84,10 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     group_size: int = 0,
     shuffle_scale: bool = False,
 ) -> None:
-    """``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest
-    even and saturated.
+    """Add a residual, normalise and quantise each row.
+
+    ``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y|) / qmax``; ``out = y / yscale``, rounded to nearest even
+    and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -95,13 +100,14 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
             [M, groups]: ``max(amax, 1e-10) / qmax``, and NaN is NaN in fp8, 0 in int8.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: only 0 is supported.
         group_size: 0: one scale for a row; or 32, 64 or 128, a divisor of the columns, of rows of at most 16384.
         shuffle_scale: the scales of a group lie side by side: [groups, M] in the memory of ``yscale``.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd_with_add_dynamicquant``.
     """
@@ -132,7 +138,9 @@ def layernorm2d_fwd_with_add(
     epsilon: float,
     x_bias: torch.Tensor | None = None,
 ) -> None:
-    """``residual_out = input + x_bias + residual_in``; ``out`` is the layer norm of that sum.
+    """Add a residual, then apply layer norm.
+
+    ``residual_out = input + x_bias + residual_in``; ``out`` is the layer norm of that sum.
 
     Args:
         out: [..., N] bf16 or fp16, written; rows may be strided.
@@ -146,8 +154,9 @@ def layernorm2d_fwd_with_add(
         x_bias: [N] bf16 or fp16, or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``layernorm2d_fwd_with_add``.
     """
@@ -164,8 +173,10 @@ def rmsnorm2d_fwd_with_smoothquant(
     epsilon: float,
     use_model_sensitive_rmsnorm: int = 0,
 ) -> None:
-    """``y`` is the RMS norm of ``input``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``, rounded to
-    nearest even and saturated.
+    """Normalise, smooth and quantise each row.
+
+    ``y`` is the RMS norm of ``input``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``, rounded to nearest
+    even and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -175,11 +186,12 @@ def rmsnorm2d_fwd_with_smoothquant(
         yscale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: only 0 is supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd_with_smoothquant``.
     """
@@ -210,7 +222,9 @@ def rmsnorm2d_fwd_with_add_smoothquant(
     out_before_quant: torch.Tensor | None = None,
     use_model_sensitive_rmsnorm: int = 0,
 ) -> None:
-    """``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``,
+    """Add a residual, normalise, smooth and quantise each row.
+
+    ``y`` is the RMS norm of ``input + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``,
     rounded to nearest even and saturated.
 
     Args:
@@ -225,11 +239,12 @@ def rmsnorm2d_fwd_with_add_smoothquant(
         weight: [N] bf16 or fp16.
         epsilon: added to the mean square.
         out_before_quant: [..., N] bf16 or fp16, written; or None; ``y``, if it is given.
-        use_model_sensitive_rmsnorm: only 0 is covered.
+        use_model_sensitive_rmsnorm: only 0 is supported.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm2d_fwd_with_add_smoothquant``.
     """
@@ -260,8 +275,10 @@ def layernorm2d_fwd_with_smoothquant(
     epsilon: float,
     x_bias: torch.Tensor | None = None,
 ) -> None:
-    """``y`` is the layer norm of ``input + x_bias``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``,
-    rounded to nearest even and saturated.
+    """Apply layer norm, smooth and quantise each row.
+
+    ``y`` is the layer norm of ``input + x_bias``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale / yscale``, rounded
+    to nearest even and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -275,8 +292,9 @@ def layernorm2d_fwd_with_smoothquant(
         x_bias: [N] bf16 or fp16, or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``layernorm2d_fwd_with_smoothquant``.
     """
@@ -296,7 +314,9 @@ def layernorm2d_fwd_with_add_smoothquant(
     epsilon: float,
     x_bias: torch.Tensor | None = None,
 ) -> None:
-    """``y`` is the layer norm of ``input + x_bias + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale /
+    """Add a residual, apply layer norm, smooth and quantise.
+
+    ``y`` is the layer norm of ``input + x_bias + residual_in``; ``yscale = amax(|y * xscale|) / qmax``; ``out = y * xscale /
     yscale``, rounded to nearest even and saturated.
 
     Args:
@@ -314,8 +334,9 @@ def layernorm2d_fwd_with_add_smoothquant(
         x_bias: [N] bf16 or fp16, or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``layernorm2d_fwd_with_add_smoothquant``.
     """

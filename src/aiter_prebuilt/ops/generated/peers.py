@@ -39,7 +39,9 @@ def peer_all_reduce(
     signals6: torch.Tensor | None = None,
     signals7: torch.Tensor | None = None,
 ) -> None:
-    """``out`` is the sum of all ranks' ``input``: one rank's launch, under ``CustomAllreduce``.
+    """Launch one rank's part of an all-reduce.
+
+    ``out`` is the sum of all ranks' ``input``. ``CustomAllreduce`` calls it.
 
     Args:
         out: [..., N] bf16 or fp16 or fp32, written.
@@ -65,8 +67,9 @@ def peer_all_reduce(
         signals7: [WORLD1, G] int32, read and written; or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``all_reduce``, with the addresses of the ranks' blocks as tensors.
     """
@@ -120,8 +123,10 @@ def peer_all_reduce_rmsnorm(
     signals7: torch.Tensor | None = None,
     gemma_norm: bool = False,
 ) -> None:
-    """``residual_out`` is the sum of all ranks' ``input`` and ``residual_in``; ``out = rms_norm(residual_out)``: one rank's
-    launch, under ``CustomAllreduce``.
+    """Launch one rank's part of a normalised all-reduce.
+
+    ``residual_out`` is the sum of all ranks' ``input`` and ``residual_in``; ``out = rms_norm(residual_out)``. ``CustomAllreduce``
+    calls it.
 
     Args:
         out: [..., N] bf16 or fp16, written.
@@ -150,8 +155,9 @@ def peer_all_reduce_rmsnorm(
         gemma_norm: multiply by ``weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_allreduce_rmsnorm``, with the addresses of the ranks' blocks as tensors.
     """
@@ -205,7 +211,9 @@ def peer_all_gather(
     signals6: torch.Tensor | None = None,
     signals7: torch.Tensor | None = None,
 ) -> None:
-    """``out[:, r]`` is the ``input`` of rank r, in words of four bytes: one rank's launch, under ``CustomAllreduce``.
+    """Launch one rank's part of an all-gather.
+
+    ``out[:, r]`` is the ``input`` of rank r, in words of four bytes. ``CustomAllreduce`` calls it.
 
     Args:
         out: [M, WORLD2, K] int32, written.
@@ -229,8 +237,9 @@ def peer_all_gather(
         signals7: [WORLD1, G] int32, read and written; or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``all_gather_unreg``, with the addresses of the ranks' blocks as tensors.
     """
@@ -279,7 +288,9 @@ def peer_reduce_scatter(
     signals6: torch.Tensor | None = None,
     signals7: torch.Tensor | None = None,
 ) -> None:
-    """``out`` is the sum of all ranks' ``input[:, rank]``: one rank's launch, under ``CustomAllreduce``.
+    """Launch one rank's part of a reduce-scatter.
+
+    ``out`` is the sum of all ranks' ``input[:, rank]``. ``CustomAllreduce`` calls it.
 
     Args:
         out: [M, K] bf16 or fp16 or fp32, written.
@@ -303,8 +314,9 @@ def peer_reduce_scatter(
         signals7: [WORLD1, G] int32, read and written; or None.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``reduce_scatter``, with the addresses of the ranks' blocks as tensors.
     """

@@ -39,8 +39,9 @@ def peer_all_reduce_codes(
     signals6: torch.Tensor | None = None,
     signals7: torch.Tensor | None = None,
 ) -> None:
-    """``out`` is the sum of all ranks' ``input``, in codes of ``bits`` bits on their way: one rank's launch, under
-    ``qr_all_reduce``.
+    """Launch one rank's part of a compressed all-reduce.
+
+    ``out`` is the sum of all ranks' ``input``, sent as codes of ``bits`` bits. ``qr_all_reduce`` calls it.
 
     Args:
         out: [..., N] bf16 or fp16, written.
@@ -53,7 +54,7 @@ def peer_all_reduce_codes(
         signals1: [WORLD1, G] int32, read and written.
         rank: which of them the calling device is.
         bits: of a code; 3 between two ranks alone; 32 elements that lie side by side share a scale; only 8 and 6 and 4 and 3 are
-            covered.
+            supported.
         data2: [2, G, R] int32, read and written; or None.
         data3: [2, G, R] int32, read and written; or None.
         data4: [2, G, R] int32, read and written; or None.
@@ -68,8 +69,9 @@ def peer_all_reduce_codes(
         signals7: [WORLD1, G] int32, read and written; or None.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``qr_all_reduce``, with the addresses of the ranks' blocks as tensors and codes of its own.
     """

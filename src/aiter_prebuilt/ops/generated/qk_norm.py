@@ -28,7 +28,9 @@ def rmsnorm_quant(
     shuffle_scale: bool = False,
     gemma_norm: bool = False,
 ) -> None:
-    """``y`` is the RMS norm of ``input``; ``scale = max(amax(|y|), 1e-10) / qmax`` of each row or group of columns; ``out = y /
+    """Normalise and quantise rows or column groups.
+
+    ``y`` is the RMS norm of ``input``; ``scale = max(amax(|y|), 1e-10) / qmax`` of each row or group of columns; ``out = y /
     scale``, rounded to nearest even and saturated.
 
     Args:
@@ -43,8 +45,9 @@ def rmsnorm_quant(
         gemma_norm: multiply by ``weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm_quant``.
     """
@@ -64,7 +67,9 @@ def add_rmsnorm_quant(
     shuffle_scale: bool = False,
     gemma_norm: bool = False,
 ) -> None:
-    """``rmsnorm_quant`` of ``input + residual_in``, which is written to ``residual_out``.
+    """Add a residual, normalise and quantise.
+
+    ``rmsnorm_quant`` of ``input + residual_in``, which is written to ``residual_out``.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -81,8 +86,9 @@ def add_rmsnorm_quant(
         gemma_norm: multiply by ``weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``add_rmsnorm_quant``.
     """
@@ -95,7 +101,9 @@ def add_rmsnorm_quant(
 def rmsnorm(
     out: torch.Tensor, input: torch.Tensor, weight: torch.Tensor, epsilon: float, gemma_norm: bool = False
 ) -> None:
-    """The RMS norm: ``out = input / sqrt(mean(input**2) + epsilon) * weight``, computed in fp32.
+    """Normalise by the root mean square.
+
+    ``out = input / sqrt(mean(input**2) + epsilon) * weight``, computed in fp32.
 
     Args:
         out: [..., N] bf16 or fp16, written; rows may be strided.
@@ -105,8 +113,9 @@ def rmsnorm(
         gemma_norm: multiply by ``weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rmsnorm``.
     """
@@ -123,7 +132,9 @@ def add_rmsnorm(
     epsilon: float,
     gemma_norm: bool = False,
 ) -> None:
-    """``rmsnorm`` of ``input + residual_in``, which is written to ``residual_out``.
+    """Add a residual, then normalise.
+
+    ``rmsnorm`` of ``input + residual_in``, which is written to ``residual_out``.
 
     Args:
         out: [..., N] bf16 or fp16, written; rows may be strided.
@@ -136,8 +147,9 @@ def add_rmsnorm(
         gemma_norm: multiply by ``weight + 1``.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``add_rmsnorm``.
     """

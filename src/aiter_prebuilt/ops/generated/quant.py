@@ -31,8 +31,10 @@ def dynamic_per_token_scaled_quant(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> None:
-    """``scales = amax(|row|) / qmax``; ``out = input / scales``, rounded to nearest even and saturated; of rows, or of groups of
-    32, 64 or 128 in them.
+    """Quantise each row, or group of columns, dynamically.
+
+    ``scales = amax(|row|) / qmax``; ``out = input / scales``, rounded to nearest even and saturated; of rows, or of groups of 32,
+    64 or 128 in them.
 
     Args:
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -50,8 +52,9 @@ def dynamic_per_token_scaled_quant(
         num_rows_factor: an int.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``dynamic_per_token_scaled_quant``, ``per_group_quant_hip``.
     """
@@ -62,7 +65,9 @@ def dynamic_per_token_scaled_quant(
 def smoothquant_fwd(
     out: torch.Tensor, input: torch.Tensor, x_scale: torch.Tensor, y_scale: torch.Tensor
 ) -> None:
-    """``v = input * x_scale``; ``y_scale = amax(|v|) / qmax``; ``out = v / y_scale``, rounded to nearest even and saturated.
+    """Smooth and quantise each row.
+
+    ``v = input * x_scale``; ``y_scale = amax(|v|) / qmax``; ``out = v / y_scale``, rounded to nearest even and saturated.
 
     Args:
         out: [..., N] int8 or the target's own e4m3, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -72,8 +77,9 @@ def smoothquant_fwd(
         y_scale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: Xiao et al., SmoothQuant; AITER ``smoothquant_fwd``.
     """
@@ -82,7 +88,9 @@ def smoothquant_fwd(
 
 @traced
 def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
-    """``scale = amax(|input|) / qmax``; ``out = input / scale``, rounded to nearest even and saturated.
+    """Quantise a tensor with one scale of its own.
+
+    ``scale = amax(|input|) / qmax``; ``out = input / scale``, rounded to nearest even and saturated.
 
     Args:
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided.
@@ -90,8 +98,9 @@ def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torc
         scale: [1] fp32, written; 1 for a tensor of zeros; NaN is left out of amax, and its code is NaN in fp8, 0 in int8.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``dynamic_per_tensor_quant``.
     """
@@ -100,7 +109,9 @@ def dynamic_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torc
 
 @traced
 def static_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch.Tensor) -> None:
-    """``out = input / scale``, rounded to nearest even and saturated; the scale is given.
+    """Quantise a tensor with a given scale.
+
+    ``out = input / scale``, rounded to nearest even and saturated; the scale is given.
 
     Args:
         out: [..., N] the target's own e4m3, written; no int8: AITER's kernel cuts codes off towards 0, and wraps what is too
@@ -109,8 +120,9 @@ def static_per_tensor_quant(out: torch.Tensor, input: torch.Tensor, scale: torch
         scale: scales elements, fp32, one value.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``static_per_tensor_quant``.
     """
@@ -128,8 +140,10 @@ def smooth_per_token_scaled_quant(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> None:
-    """``v = input * smooth_scale``; ``scales = max(amax(|v|), 1e-10) / qmax`` of each row; ``out = v / scales``, rounded to
-    nearest even and saturated.
+    """Smooth and quantise each row, with a floor.
+
+    ``v = input * smooth_scale``; ``scales = max(amax(|v|), 1e-10) / qmax`` of each row; ``out = v / scales``, rounded to nearest
+    even and saturated.
 
     Args:
         out: [..., N] the target's own e4m3 or int8, written; rows may be strided; qmax is 127 for int8, 240 for e4m3fnuz
@@ -139,13 +153,14 @@ def smooth_per_token_scaled_quant(
         smooth_scale: [..., N] fp32.
         smooth_scale_map: M elements, int32, or None; which row of ``smooth_scale`` a row takes; None is the first; a row with a
             negative one stays as it is.
-        shuffle_scale: only False is covered.
+        shuffle_scale: only False is supported.
         num_rows: counts elements, int32, or None; only the first ``num_rows * num_rows_factor`` rows are done.
         num_rows_factor: an int.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``smooth_per_token_scaled_quant``.
     """
@@ -162,7 +177,9 @@ def smooth_per_token_scaled_quant(
 
 @traced
 def partial_transpose(out: torch.Tensor, input: torch.Tensor, num_rows: torch.Tensor) -> None:
-    """The first ``num_rows`` rows of ``input``, transposed, are the first elements of ``out``; the others stay as they are.
+    """Transpose the first ``num_rows`` rows.
+
+    They become the first elements of ``out``; the others stay as they are.
 
     Args:
         out: [M, N] bf16 or fp16 or fp32, written.
@@ -170,8 +187,9 @@ def partial_transpose(out: torch.Tensor, input: torch.Tensor, num_rows: torch.Te
         num_rows: counts elements, int32, one value on the device, no more than there are rows.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``partial_transpose``.
     """

@@ -40,20 +40,22 @@ def rope_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` [s, b, h, d] by the angles of each s: ``a' = a * cos - b * sin; b' = b * cos + a * sin`` for pairs (a, b) of
-    a head.
+    """Rotate ``input`` by each position's angles.
+
+    ``input`` is [s, b, h, d]: ``a' = a * cos - b * sin; b' = b * cos + a * sin`` for pairs (a, b) of a head.
 
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_fwd_impl``.
     """
@@ -76,20 +78,23 @@ def rope_cached_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_fwd_impl``, by cosines and sines.
+    """Rotate ``input`` by cached cosines and sines.
+
+    As ``rope_fwd_impl``.
 
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_fwd_impl``.
     """
@@ -113,8 +118,9 @@ def rope_cached_positions_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_fwd_impl``, by the row at each position; of a token whose position is none of the table nothing is
-    written.
+    """Rotate ``input`` by cached values at given positions.
+
+    As ``rope_cached_fwd_impl``, by the row at each position. A token whose position is outside the table is not written.
 
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
@@ -122,13 +128,14 @@ def rope_cached_positions_fwd_impl(
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_fwd_impl``.
     """
@@ -155,7 +162,9 @@ def rope_cached_positions_offsets_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_positions_fwd_impl``, with an offset that is added to each position.
+    """Rotate ``input`` by cached values at offset positions.
+
+    As ``rope_cached_positions_fwd_impl``, with an offset that is added to each position.
 
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
@@ -164,13 +173,14 @@ def rope_cached_positions_offsets_fwd_impl(
         sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         offsets: [S, B] int64.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_offsets_fwd_impl``.
     """
@@ -196,8 +206,9 @@ def rope_2c_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn both inputs [s, b, h, d] by the angles of each s: ``a' = a * cos - b * sin; b' = b * cos + a * sin`` for pairs (a, b)
-    of a head.
+    """Rotate two inputs by each position's angles.
+
+    Both inputs are [s, b, h, d]: ``a' = a * cos - b * sin; b' = b * cos + a * sin`` for pairs (a, b) of a head.
 
     Args:
         output_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``input_x`` itself; may be strided.
@@ -205,13 +216,14 @@ def rope_2c_fwd_impl(
         input_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         input_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2c_fwd_impl``.
     """
@@ -238,7 +250,9 @@ def rope_cached_2c_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_2c_fwd_impl``, by cosines and sines.
+    """Rotate two inputs by cached cosines and sines.
+
+    As ``rope_2c_fwd_impl``.
 
     Args:
         output_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``input_x`` itself; may be strided.
@@ -247,13 +261,14 @@ def rope_cached_2c_fwd_impl(
         input_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_2c_fwd_impl``.
     """
@@ -281,8 +296,9 @@ def rope_cached_positions_2c_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_2c_fwd_impl``, by the row at each position; of a token whose position is none of the table nothing is
-    written.
+    """Rotate two inputs by cached values at given positions.
+
+    As ``rope_cached_2c_fwd_impl``, by the row at each position. A token whose position is outside the table is not written.
 
     Args:
         output_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``input_x`` itself; may be strided.
@@ -292,13 +308,14 @@ def rope_cached_positions_2c_fwd_impl(
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_2c_fwd_impl``.
     """
@@ -336,7 +353,9 @@ def rope_cached_positions_offsets_2c_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_cached_positions_2c_fwd_impl``, with an offset that is added to each position.
+    """Rotate two inputs by cached values at offset positions.
+
+    As ``rope_cached_positions_2c_fwd_impl``, with an offset that is added to each position.
 
     Args:
         output_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``input_x`` itself; may be strided.
@@ -347,13 +366,14 @@ def rope_cached_positions_offsets_2c_fwd_impl(
         sin: [P, 1, 1, f] bf16 or fp16 or fp32, the first dim may be strided, the others are dense.
         positions: [S, B] int64.
         offsets: [S, B] int64.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd_impl``.
     """
@@ -388,21 +408,24 @@ def rope_thd_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """As ``rope_fwd_impl``, of tokens [t, h, d] of sequences that lie behind one another; of tokens of no sequence, or past the
-    last row of angles, nothing is written.
+    """Rotate packed sequences by each position's angles.
+
+    As ``rope_fwd_impl``, of tokens [t, h, d] of sequences that lie behind one another. A token of no sequence, or past the last
+    row of angles, is not written.
 
     Args:
         output: [N, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [N, H, D] bf16 or fp16 or fp32, may be strided.
         cu_seqlens: [C] int32, where each sequence begins, and the last one ends; from 0, never falling.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each place in a sequence.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_thd_fwd_impl``.
     """
@@ -429,8 +452,10 @@ def rope_2d_fwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn [b, s, h, d] of images, s = img_height * img_width: the first half of a head by the row of the image, the second by
-    its column.
+    """Rotate image tokens by their row and column.
+
+    [b, s, h, d] of images, s = img_height * img_width: the first half of a head by the row of the image, the second by its
+    column.
 
     Args:
         output: [B, S, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
@@ -441,13 +466,14 @@ def rope_2d_fwd_impl(
         sin_w: [..., f] bf16 or fp16 or fp32.
         img_height: an int.
         img_width: an int.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
         nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2d_fwd_impl``.
     """
@@ -481,19 +507,20 @@ def rope_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_fwd_impl``.
+    """Compute the gradients of ``rope_fwd_impl``.
 
     Args:
         input_grads: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``output_grads`` itself; may be strided.
         output_grads: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_bwd_impl``.
     """
@@ -516,20 +543,21 @@ def rope_cached_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_cached_fwd_impl``.
+    """Compute the gradients of ``rope_cached_fwd_impl``.
 
     Args:
         input_grads: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``output_grads`` itself; may be strided.
         output_grads: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_bwd_impl``.
     """
@@ -555,7 +583,7 @@ def rope_2c_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_2c_fwd_impl``.
+    """Compute the gradients of ``rope_2c_fwd_impl``.
 
     Args:
         input_grads_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``output_grads_x`` itself; may be strided.
@@ -563,13 +591,14 @@ def rope_2c_bwd_impl(
         output_grads_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         output_grads_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each s.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2c_bwd_impl``.
     """
@@ -603,7 +632,7 @@ def rope_cached_2c_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_cached_2c_fwd_impl``.
+    """Compute the gradients of ``rope_cached_2c_fwd_impl``.
 
     Args:
         input_grads_x: [S, B, HX, D] bf16 or fp16 or fp32, written; may be ``output_grads_x`` itself; may be strided.
@@ -612,13 +641,14 @@ def rope_cached_2c_bwd_impl(
         output_grads_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
         cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
         sin: [P, 1, 1, f] bf16 or fp16 or fp32.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_cached_2c_bwd_impl``.
     """
@@ -651,20 +681,21 @@ def rope_thd_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_thd_fwd_impl``.
+    """Compute the gradients of ``rope_thd_fwd_impl``.
 
     Args:
         input_grads: [N, H, D] bf16 or fp16 or fp32, written; may be ``output_grads`` itself; may be strided.
         output_grads: [N, H, D] bf16 or fp16 or fp32, may be strided.
         cu_seqlens: [C] int32, where each sequence begins, and the last one ends; from 0, never falling.
         freqs: [P, 1, 1, f] bf16 or fp16 or fp32, angles, one row for each place in a sequence.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_thd_bwd_impl``.
     """
@@ -693,7 +724,7 @@ def rope_2d_bwd_impl(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """The gradients of ``rope_2d_fwd_impl``.
+    """Compute the gradients of ``rope_2d_fwd_impl``.
 
     Args:
         input_grads: [B, S, H, D] bf16 or fp16 or fp32, written; may be ``output_grads`` itself; may be strided.
@@ -704,13 +735,14 @@ def rope_2d_bwd_impl(
         sin_w: [..., f] bf16 or fp16 or fp32.
         img_height: an int.
         img_width: an int.
-        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are covered.
+        rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of a table has a quarter of a head, one for each pair.
         nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError: an option that is not covered. ArgumentError: types, shapes, strides or device do not fit.
-            NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``rope_2d_bwd_impl``.
     """

@@ -38,7 +38,9 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     k_scale: torch.Tensor | None,
     v_scale: torch.Tensor | None,
 ) -> None:
-    """RMSNorm of each head of ``q`` and ``k``, and rotary embedding, in place; keys and values into a paged cache of tiles of x.
+    """Normalise, rotate and cache queries and keys.
+
+    RMSNorm of each head of ``q`` and ``k``, and rotary embedding, in place; keys and values into a paged cache of tiles of x.
 
     Args:
         q: [tokens, qn] bf16 or fp16, read and written; rows may be strided; [tokens, heads * head_dim], as ``k`` and ``v``; rows
@@ -61,14 +63,15 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         slot_mapping: [tokens] int64, block * block_size + offset; of a token whose slot is not in the cache queries and keys are
             turned alone.
         kv_cache_dtype: "auto" (the type of ``q``) or "fp8", "fp8_e4m3" (the e4m3 of the target: a scale for each head of a
-            token); only "auto" and "fp8" and "fp8_e4m3" are covered.
+            token); only "auto" and "fp8" and "fp8_e4m3" are supported.
         k_scale: k_scales elements, fp32, read and written; or None; written with fp8: max(amax, 1e-8) / qmax, [blocks, heads,
             PS]; else not read.
         v_scale: v_scales elements, fp32, read and written; or None; the same of values.
 
     Raises:
-        UnsupportedError: an option that is not covered, or a tensor that requires grad. ArgumentError: types, shapes, strides or
-            device do not fit. NoKernelError: no kernel takes the call.
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_qk_norm_rope_cache_quant_shuffle``.
     """
@@ -112,7 +115,9 @@ def fused_qk_norm_rope_1way(
     out_q: torch.Tensor,
     out_k: torch.Tensor,
 ) -> None:
-    """RMSNorm of each head of ``q`` and ``k``, and rotary embedding.
+    """Normalise and rotate queries and keys.
+
+    RMSNorm of each head of ``q`` and ``k``, and rotary embedding.
 
     Args:
         q: [..., q_last] bf16 or fp16, [batch_size, num_tokens, num_heads_q, head_size] or another shape of that memory, as ``k``
@@ -132,8 +137,9 @@ def fused_qk_norm_rope_1way(
         out_k: [..., ok_last] bf16 or fp16, written.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_qk_norm_rope_1way``.
     """
@@ -178,8 +184,10 @@ def fused_qk_norm_rope_2way(
     out_q01: torch.Tensor,
     out_k01: torch.Tensor,
 ) -> None:
-    """RMSNorm of each head of two streams of queries and keys, and rotary embedding; in the results each sequence has the tokens
-    of the first stream, then those of the second.
+    """Normalise, rotate and join two token streams.
+
+    RMSNorm of each head of two streams of queries and keys, and rotary embedding. In the results each sequence has the tokens of
+    the first stream, then those of the second.
 
     Args:
         q0: [..., q0_last] bf16 or fp16, [batch_size, num_tokens0, num_heads_q, head_size] or another shape of that memory, as the
@@ -205,8 +213,9 @@ def fused_qk_norm_rope_2way(
         out_k01: [..., ok_last] bf16 or fp16, written; the same of keys.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``fused_qk_norm_rope_2way``.
     """

@@ -26,7 +26,9 @@ def rotary_embedding_fwd(
     is_neox: bool,
     is_nope_first: bool,
 ) -> None:
-    """Turn ``query`` and ``key`` by the angles of their positions, in place; each product and sum is rounded to the element type.
+    """Rotate queries and keys in place.
+
+    ``query`` and ``key`` turn by the angles of their positions; each product and sum is rounded to the element type.
 
     Args:
         positions: M elements, int64.
@@ -40,8 +42,9 @@ def rotary_embedding_fwd(
         is_nope_first: the end of a head is turned, else its start.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: ``x' = x * cos - y * sin; y' = y * cos + x * sin`` for each pair; AITER ``rotary_embedding_fwd``.
     """
@@ -61,7 +64,9 @@ def batched_rotary_embedding(
     rot_dim: int,
     cos_sin_cache_offsets: torch.Tensor,
 ) -> None:
-    """As ``rotary_embedding_fwd``, with an offset for each token that is added to its position.
+    """Rotate queries and keys in place, with offsets.
+
+    As ``rotary_embedding_fwd``; each token's offset is added to its position.
 
     Args:
         positions: M elements, int64.
@@ -77,8 +82,9 @@ def batched_rotary_embedding(
         cos_sin_cache_offsets: M elements, int64.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``batched_rotary_embedding``.
     """

@@ -18,7 +18,9 @@ _mixed_sample_outer_exponential = operator("mixed_sample_outer_exponential")
 
 @traced
 def greedy_sample(out: torch.Tensor, input: torch.Tensor) -> None:
-    """The place of each row's largest value; of equal ones the first.
+    """Find the place of each row's largest value.
+
+    Of equal ones the first.
 
     Args:
         out: [M] int32, written.
@@ -27,8 +29,9 @@ def greedy_sample(out: torch.Tensor, input: torch.Tensor) -> None:
             gives 0.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``greedy_sample``.
     """
@@ -43,7 +46,9 @@ def random_sample_outer_exponential(
     temperatures: torch.Tensor,
     eps: float = 1e-10,
 ) -> None:
-    """A sample of each row's softmax: the place of the largest ``softmax(input / temperature) / (exponentials + eps)``.
+    """Sample each row's softmax with given exponentials.
+
+    The place of the largest ``softmax(input / temperature) / (exponentials + eps)``.
 
     Args:
         out: [M] int32, written.
@@ -54,8 +59,9 @@ def random_sample_outer_exponential(
         eps: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``random_sample_outer_exponential``.
     """
@@ -70,8 +76,9 @@ def mixed_sample_outer_exponential(
     temperatures: torch.Tensor,
     eps: float = 1e-10,
 ) -> None:
-    """As ``random_sample_outer_exponential``; a row with temperature 0 gives the place of its largest value, as
-    ``greedy_sample``.
+    """Sample each row greedily or with given exponentials.
+
+    As ``random_sample_outer_exponential``; a row with temperature 0 gives the place of its largest value, as ``greedy_sample``.
 
     Args:
         out: [M] int32, written.
@@ -82,8 +89,9 @@ def mixed_sample_outer_exponential(
         eps: a float.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``mixed_sample_outer_exponential``.
     """

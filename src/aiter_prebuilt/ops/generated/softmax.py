@@ -19,7 +19,9 @@ _new_softmax = new_results("softmax", like, "tv", (0,), (0, -1), 1)
 
 @traced
 def softmax(x: torch.Tensor) -> torch.Tensor:
-    """``exp(x - max) / sum(exp(x - max))`` over the last dim, computed in fp32.
+    """Apply softmax to the last dim.
+
+    ``exp(x - max) / sum(exp(x - max))`` over the last dim, computed in fp32.
 
     Args:
         x: [M, N] bf16 or fp16 or fp32, rows may be strided.
@@ -28,8 +30,9 @@ def softmax(x: torch.Tensor) -> torch.Tensor:
         New, contiguous: [M, N] bf16 or fp16 or fp32.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER's Triton ``softmax``.
     """

@@ -25,7 +25,9 @@ def topk_softmax(
     num_shared_experts: int = 0,
     shared_expert_scoring_func: str = "",
 ) -> None:
-    """Softmax over experts in fp32, then the k largest, best first; of equal ones the lowest expert first.
+    """Choose experts by softmax.
+
+    Softmax over experts in fp32, then the k largest, best first; of equal ones the lowest expert first.
 
     Args:
         topk_weights: [M, W] fp32, written; rows may be strided; the k weights, at most 64, then one for each shared expert.
@@ -38,8 +40,9 @@ def topk_softmax(
             empty: they stay as they are.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``topk_softmax``.
     """
@@ -56,7 +59,9 @@ def topk_softmax(
 
 @traced
 def topk_sigmoid(topk_weights: torch.Tensor, topk_indices: torch.Tensor, gating_output: torch.Tensor) -> None:
-    """Sigmoid of each expert's logit in fp32, then the k largest, best first; of equal logits the lowest expert first.
+    """Choose experts by sigmoid.
+
+    Sigmoid of each expert's logit in fp32, then the k largest, best first; of equal logits the lowest expert first.
 
     Args:
         topk_weights: [M, K] fp32, written; rows may be strided; at most 64 a token; more where Composable Kernel has them.
@@ -64,8 +69,9 @@ def topk_sigmoid(topk_weights: torch.Tensor, topk_indices: torch.Tensor, gating_
         gating_output: [M, E] bf16 or fp16 or fp32, rows may be strided; of up to 1024 experts.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``topk_sigmoid``.
     """

@@ -22,7 +22,9 @@ def topk_softmax_asm(
     gating_output: torch.Tensor,
     need_renorm: bool,
 ) -> None:
-    """Softmax over experts in fp32, then the k largest, best first; AITER's assembly, or a kernel of ours.
+    """Choose experts by softmax with AITER's assembly.
+
+    Softmax over experts in fp32, then the k largest, best first. A kernel of ours serves the other calls.
 
     Args:
         topk_weights: [WM, K] fp32, read and written; rows may be strided; the first M rows are written.
@@ -36,8 +38,9 @@ def topk_softmax_asm(
         need_renorm: make the k weights of a token sum to 1.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``topk_softmax_asm``.
     """

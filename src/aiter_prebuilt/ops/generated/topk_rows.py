@@ -28,7 +28,9 @@ def top_k_per_row_prefill(
     k: int = 2048,
     stable: bool = False,
 ) -> None:
-    """The columns of each row's k largest logits from ``rowStarts`` up to ``rowEnds``, in order; of equal ones the first.
+    """Find the largest logits of each row's range.
+
+    The columns of each row's k largest logits from ``rowStarts`` up to ``rowEnds``, in order; of equal ones the first.
 
     Args:
         logits: [R, N] fp32, rows may be strided; NaN counts above infinity, and -0 below 0.
@@ -40,11 +42,12 @@ def top_k_per_row_prefill(
         stride0: of ``logits``.
         stride1: 1.
         k: the width of ``indices``.
-        stable: any value: results always are; any value; it changes nothing.
+        stable: any value: results always are; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``top_k_per_row_prefill``, as its later trees define ``stable``.
     """
@@ -64,8 +67,9 @@ def top_k_per_row_decode(
     k: int = 2048,
     stable: bool = False,
 ) -> None:
-    """The columns of each row's k largest logits, in order; of equal ones the first. A sequence has ``next_n`` rows, of which the
-    last sees all of it.
+    """Find the largest logits of each row.
+
+    Their k columns, in order; of equal ones the first. A sequence has ``next_n`` rows, of which the last sees all of it.
 
     Args:
         logits: [R, N] fp32, rows may be strided; NaN counts above infinity, and -0 below 0.
@@ -76,11 +80,12 @@ def top_k_per_row_decode(
         stride0: of ``logits``.
         stride1: 1.
         k: the width of ``indices``.
-        stable: any value: results always are; any value; it changes nothing.
+        stable: any value: results always are; accepted and ignored.
 
     Raises:
-        UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
-            no kernel takes the call.
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
 
     Source: AITER ``top_k_per_row_decode``, as its later trees define ``stable``.
     """
