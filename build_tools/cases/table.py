@@ -24,10 +24,12 @@ _UNASKED: Final = "unasked.toml"
 
 @dataclass(frozen=True, slots=True)
 class Cases:
-    """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
-    cases need not notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for
-    all that is asked there (``receipt_state.py``); ``unasked``: why sizes need not have two values yet, nothing where they must;
-    ``unshared``: why strides that let elements share memory need no call yet.
+    """The cases of one operator.
+
+    ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: inputs that the cases need not
+    notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for all that is
+    asked there (``receipt_state.py``); ``unasked``: why sizes need not have two values yet, nothing where they must;
+    ``unshared``: why strides need not let elements share places.
     """
 
     subject: Subject
@@ -42,7 +44,7 @@ class Cases:
 
 
 def load(folder: Path, subjects: Iterable[Subject], targets: Mapping[str, Target]) -> dict[str, Cases]:
-    """The cases of all ``subjects``; ``folder`` is ``manifests``.
+    """Read the cases of all ``subjects``; ``folder`` is ``manifests``.
 
     Raises:
         ManifestError: with every problem found in every file.
@@ -172,7 +174,10 @@ def _left_out(
 def _placed(
     made: Words, text: str, left_out: Mapping[str, Collection[str]], targets: Collection[str]
 ) -> Words | None:
-    """A call that is made on its targets without those that leave one of its words out; None where that leaves none."""
+    """Restrict a call to targets that have all its words.
+
+    None where there is no such target.
+    """
     without = {target for target, listed in left_out.items() if not set(text.split()).isdisjoint(listed)}
     if not without:
         return made

@@ -84,12 +84,18 @@ class Receipt:
 
 
 def named(calls: Iterable[str]) -> str:
-    """A short name for a set of calls, each by its own (``cases/bind.py``)."""
+    """Name a set of calls briefly, each by its own name.
+
+    See ``cases/bind.py``.
+    """
     return hashlib.sha256("\n".join(sorted(set(calls))).encode()).hexdigest()[:_DIGITS]
 
 
 def text_of(receipts: Sequence[Receipt | None]) -> str:
-    """What an entry of a bundle carries, from the receipts of the recipes that launch it; a missing one leaves it unproved."""
+    """Build the receipt text of a bundle's entry.
+
+    It comes from the receipts of the recipes that launch it; a missing one leaves it unproved.
+    """
     found = [receipt for receipt in receipts if receipt is not None]
     if not found or len(found) < len(receipts):
         return NOT_EXECUTED
@@ -101,22 +107,27 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
 
 
 def proofs_of(proved: Mapping[str, Receipt]) -> str:
-    """What all receipts say to bundles, in one hash."""
+    """Hash the texts of all receipts that bundles carry."""
     text = repr([(digest, text_of([receipt])) for digest, receipt in sorted(proved.items())])
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 @lru_cache(maxsize=1 << 14, typed=True)
 def _told(device: str, checks: str, cases: int, worst: float) -> str:
-    """A build writes each of them several times: into the keys of bundles, and into their entries."""
+    """Cache the receipt's text.
+
+    A build writes each several times, into the keys of bundles, and into their entries.
+    """
     return json.dumps({"executed": True, "device": device, "checks": checks, "cases": cases, "worst": worst})
 
 
 def holding(
     known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str, str], str], found: Collection[Finding]
 ) -> dict[str, Receipt]:
-    """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator, target) -> its
-    state (``cases/receipt_state.py``).
+    """Select the receipts whose state is unchanged.
+
+    The same is asked as then, with the same passed over. ``meanings``: (family, operator, target) -> its state
+    (``cases/receipt_state.py``).
     """
     passed = [finding for finding in found if finding.served]
     objects = {finding.sha256 for finding in passed}
@@ -136,7 +147,7 @@ def holding(
 
 
 def files(root: Path) -> tuple[str, ...]:
-    """The files that there are, below ``root``."""
+    """List the receipt files below ``root``."""
     found = sorted((root / FOLDER).glob(f"*/{NAME}"))
     return tuple(path.relative_to(root).as_posix() for path in found)
 
@@ -196,7 +207,10 @@ def write(root: Path, receipts: Iterable[Receipt]) -> tuple[str, ...]:
 
 
 def _text(receipts: Iterable[Receipt]) -> str:
-    """A family's file: plain JSON, but a line for each set of tools and each recipe."""
+    """Write a family's file.
+
+    Plain JSON, with a line for each set of tools and each recipe.
+    """
     tools: dict[str, Mapping[str, str]] = {}
     places: dict[tuple[str, str, str], dict[str, str]] = {}
     for receipt in receipts:
@@ -225,14 +239,20 @@ def _lines(rows: Mapping[str, str]) -> str:
 
 
 def _name_of(tools: Mapping[str, str]) -> str:
-    """A set of tools by its content: two changes that use the same tools write the same name."""
+    """Name a set of tools by its content.
+
+    Two changes that use the same tools write the same name.
+    """
     digest = hashlib.sha256(json.dumps(sorted(tools.items())).encode()).hexdigest()
     return f"{tools.get('toolchain', 'unknown')}-{digest[:8]}"
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What lines of the executor say: receipts by recipe, and code objects that were launched by a wrong call."""
+    """The content of the executor's lines.
+
+    Receipts by recipe, and code objects that were launched by a wrong call.
+    """
 
     receipts: Mapping[str, Receipt]
     wrong: frozenset[str]

@@ -23,10 +23,7 @@ TUNED: Final = "tuned"
 
 
 def _known_target(name: str, info: ValidationInfo) -> str:
-    """Check a target's name against the target table.
-
-    The parser gives its names as context. Without it any name will do.
-    """
+    """Check a target's name against the parser's context. Without one any name will do."""
     known = (info.context or {}).get("targets")
     if known is not None and name not in known:
         raise ValueError(f"{name!r} is not a known target{suggestion(name, known)}")
@@ -78,10 +75,7 @@ VariantsFrom = Annotated[Rows, BeforeValidator(_table, json_schema_input_type=st
 
 
 class Measured(Record):
-    """The mapping of measured rows to the variants of a kernel.
-
-    The table is one that its upstream measured.
-    """
+    """The mapping of upstream's measured rows to the variants of a kernel."""
 
     name: Annotated[dict[str, str], Field(min_length=1)] = Field(
         description="column -> what a variant is called there; words in braces are its constants"
@@ -121,10 +115,7 @@ class TunedFrom(Record):
 
 
 class Assume(Record):
-    """Facts that the compiler may assume about a variant.
-
-    They hold where ``when_constant`` is true (always, if left out).
-    """
+    """Facts that the compiler may assume where ``when_constant`` is true (always, if left out)."""
 
     when_constant: Name | None = None
     divisible: list[Name] = Field(

@@ -1,4 +1,7 @@
-"""What lint asks of the reasons why operators are missing (``[[missing]]`` of ``manifests/catalogue.toml``)."""
+"""Lint the reasons why operators are missing.
+
+They are ``[[missing]]`` of ``manifests/catalogue.toml``.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,11 @@ _PROFILE: Final = "ck-free"
 
 
 def problems(manifest: Manifest) -> list[str]:
-    """A row that some target lacks without a reason; a reason for what is there, for what is no row, or the second one."""
+    """List missing and stale reasons.
+
+    A row that some target lacks without a reason; a reason for a row that is served, that does not exist, or has a reason
+    already.
+    """
     targets = tuple(target for target in manifest.profiles[_PROFILE].targets if target in manifest.amd)
     rows = {row.operator: row for row in compute(manifest, _PROFILE, targets, None).rows}
     told = Counter(

@@ -18,7 +18,7 @@ from aiter_prebuilt_bridge import lookup_log
 
 
 def _detect_native() -> Any:
-    """The targets here."""
+    """List the targets of this machine."""
     from aiter_prebuilt_bridge.machine import architecture
 
     return [architecture()]
@@ -32,21 +32,21 @@ def get_gfx_custom_op_core() -> Any:
 
 
 def get_cu_num_custom_op() -> Any:
-    """How many compute units a GPU has."""
+    """Count the compute units of a GPU."""
     from aiter_prebuilt_bridge.machine import compute_units
 
     return compute_units()
 
 
 def get_hip_version() -> Any:
-    """The version of HIP."""
+    """Return the version of HIP."""
     from aiter_prebuilt_bridge.machine import hip_version
 
     return hip_version()
 
 
 def get_user_jit_dir() -> Any:
-    """Where the JIT would work."""
+    """Return the folder in which the JIT would work."""
     from aiter_prebuilt_bridge.machine import jit_folder
 
     return jit_folder(this_dir)  # type: ignore[name-defined]  # noqa: F821
@@ -62,19 +62,19 @@ def check_numa_custom_op() -> Any:
 
 
 def get_git_commit_id_short() -> Any:
-    """Of a checkout's sources, for names of what is compiled of them."""
+    """Return no commit: names of compiled files need none."""
     return None
 
 
 def _arch_from_rocm_agent_enumerator() -> Any:
-    """The target of the first GPU; None: there is none."""
+    """Return the target of the first GPU; None if there is none."""
     from aiter_prebuilt_bridge.machine import gpus
 
     return gpus()[0].target if gpus() else None
 
 
 def get_rocm_device_count() -> Any:
-    """How many GPUs."""
+    """Count the GPUs."""
     from aiter_prebuilt_bridge.machine import gpus
 
     return len(gpus())
@@ -125,18 +125,21 @@ def surroundings(module: str) -> Iterator[None]:
 
 
 def of(module: str) -> Mapping[str, FunctionType]:
-    """The answers for ``module``, by the name of the function whose place they take."""
+    """Return the replacements for ``module``, by function name."""
     return {name: answer for name, (answer, _) in _ANSWERS.get(module, {}).items()}
 
 
 def answered(code: CodeType, answers: Mapping[str, FunctionType]) -> CodeType:
-    """The code of a module whose functions named in ``probe_overrides`` do what those do."""
+    """Replace functions in a module's code."""
     words = {name: word for functions in _ANSWERS.values() for name, (_, word) in functions.items()}
     return code.replace(co_consts=tuple(_exchanged(each, answers, words) for each in code.co_consts))
 
 
 def placed(code: CodeType, module: str) -> CodeType:
-    """The code of a module whose tables of tuned rows are merged where this user may write, and another user's are not."""
+    """Redirect the merged tuned tables in a module's code.
+
+    They go where this user may write, and another user's are not.
+    """
     places = _PLACES.get(module, {})
     return _placed(code, places) if places else code
 

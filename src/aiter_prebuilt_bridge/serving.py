@@ -1,4 +1,4 @@
-"""Which of our functions stands in the place of one of AITER's, and the function that does."""
+"""Choose the function of ours that replaces one of AITER's."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _elsewhere(name: str) -> str:
 
 
 def signature_of(function: Callable[..., Any]) -> inspect.Signature | None:
-    """What ``function`` takes, as it was written; None when nobody says."""
+    """Return a function's signature; None when it has none."""
     try:
         return inspect.signature(function)
     except (TypeError, ValueError):
@@ -104,7 +104,10 @@ def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | N
 
 
 def ways_of(module: str, name: str) -> tuple[tuple[signature_map.Reading, ...], str]:
-    """How ours may read a call of ``name`` in the AITER that is here; why it cannot be said."""
+    """List the ways in which ours may read a call.
+
+    The text says why the installed AITER's meaning is unknown, or "".
+    """
     found = semantic_changes.of(module, name)
     return (signature_map.of(module, name), "") if found is None else ((found[0],), found[1])
 
@@ -145,8 +148,10 @@ def through(
     omitted: tuple[Omitted, ...] = (),
     words: Words | None = None,
 ) -> Callable[..., Any]:
-    """``function``, which is ours; a call that it refuses goes to ``theirs``, and is logged once. Ours is the error where
-    ``theirs`` would have to be compiled for it, of a wrong call, and of each when the bridge is strict.
+    """Call our ``function``, or ``theirs`` if ours refuses.
+
+    A refusal is logged once. Our error stands where ``theirs`` would have to be compiled for the call, of a wrong call, and of
+    each when the bridge is strict.
     """
     name = function.__name__
     called = _put(function, omitted, words, None)
@@ -176,14 +181,17 @@ def through(
 def _put(
     function: Any, omitted: tuple[Omitted, ...], words: Words | None, theirs: Callable[..., Any] | None
 ) -> Callable[..., Any]:
-    """``function`` as AITER's is called. ``theirs``: what takes a call that ours cannot; None: that is a refusal."""
+    """Give our ``function`` AITER's call.
+
+    ``theirs`` takes calls that ours cannot; None: they are refused.
+    """
     if words is not None:
         return wording.put(function, omitted, words, theirs)
     return _filled(function, omitted) if omitted else function
 
 
 def _filled(function: Any, omitted: tuple[Omitted, ...]) -> Callable[..., Any]:
-    """``function`` with what AITER's means by arguments that a call leaves out."""
+    """Fill left-out arguments with AITER's meaning."""
     rows = [(each.place, each.name, each.value) for each in omitted]
 
     def filled(*args: Any, **keywords: Any) -> Any:

@@ -24,11 +24,13 @@ ANY: Final = _Any()
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How ours reads a call. ``ours``: our function, when it has another name. ``names``: AITER's parameter -> ours. ``nothing``:
-    an option that ours lack -> the values with which AITER's does what ours does. ``differs``: an option of both -> the values
-    that AITER's reads otherwise than ours. ``places``: parameters of one name mean the same in both, and places may differ.
-    ``fixed``: a parameter of ours -> what AITER's does where it lacks that. ``returns``: those of ours that AITER's
-    gives back, where ours gives nothing. ``into``: a tensor of AITER's that takes the result, where ours always makes one.
+    """The mapping of AITER's arguments to ours.
+
+    ``ours``: our function, when it has another name. ``names``: AITER's parameter -> ours. ``nothing``: an option that ours lack
+    -> the values with which AITER's does the same as ours. ``differs``: an option of both -> the values that AITER's reads
+    otherwise than ours. ``places``: parameters of one name mean the same in both, and places may differ. ``fixed``: a parameter
+    of ours -> the value that AITER's uses where it lacks the parameter. ``returns``: our parameters that AITER's gives back,
+    where ours returns nothing. ``into``: a tensor of AITER's that takes the result, where ours always makes one.
     """
 
     ours: str = ""
@@ -211,5 +213,8 @@ def rows() -> tuple[tuple[tuple[str, ...], str, Reading], ...]:
 
 
 def of(module: str, name: str) -> tuple[Reading, ...]:
-    """The ways in which ours may read a call of ``name`` in ``module``, the first first; PLAIN, the last: word by word."""
+    """List the ways in which ours may read a call.
+
+    The first one counts first; PLAIN, the last: word by word.
+    """
     return (*(row for places, known, row in _ROWS if known == name and module in places), PLAIN)

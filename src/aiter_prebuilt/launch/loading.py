@@ -21,7 +21,9 @@ def preload(
     vendor: str | None = None,
     ordinal: int = 0,
 ) -> int:
-    """Load code objects now: whole operators, or with ``shapes`` exactly what these calls would launch. Launches nothing.
+    """Load code objects now, without a launch.
+
+    Whole operators, or with ``shapes`` exactly the kernels of these calls.
 
         aiter_prebuilt.preload()                                    # everything that the device's bundles have
         aiter_prebuilt.preload("rms_norm", "fused_moe", "tgemm")    # all that these functions may launch
@@ -46,12 +48,9 @@ def preload(
         How many operators were loaded, or with ``shapes`` how many calls.
 
     Raises:
-        DriverError: the device, its bundle or a code object cannot be used.
-        NoBundleError: the device, its bundle or a code object cannot be used.
-        LoadError: the device, its bundle or a code object cannot be used.
-        ArgumentError: a described call does not fit its operator, or a name is of nothing that launches.
-        NoKernelError: a described call does not fit its operator, or a name is of nothing that launches.
-        NoOperatorError: a described call does not fit its operator, or a name is of nothing that launches.
+        DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
+        ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator, or a name is of nothing that
+            launches.
     """
     listed = _names(names, ops)
     chosen = _vendor(vendor)
@@ -149,8 +148,7 @@ def operators(vendor: str, ordinal: int) -> tuple[str, ...]:
     """Return the operators of the bundles that serve a device, sorted.
 
     Raises:
-        DriverError: the device or its bundle cannot be used.
-        NoBundleError: the device or its bundle cannot be used.
+        DriverError, NoBundleError: the device or its bundle cannot be used.
     """
     facts = device.facts(vendor, ordinal)
     bundles = dispatch.bundles_of(facts.arch, str(facts))

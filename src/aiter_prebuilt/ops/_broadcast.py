@@ -67,8 +67,7 @@ def views(
     The result is new (of ``kind``, or of the type of ``input``) unless it is ``input``. Views have three dims each.
 
     Raises:
-        ArgumentShapeError: as :func:`placing`.
-        UnsupportedError: as :func:`placing`.
+        ArgumentShapeError, UnsupportedError: as :func:`placing`.
     """
     shape, layouts = place(function, layout_of(input), layout_of(other), in_place)
     if kind is None:

@@ -309,8 +309,7 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
         **given: the arguments of ``product``.
 
     Raises:
-        ArgumentDTypeError: ``memory`` is of another type or shape.
-        ArgumentShapeError: ``memory`` is of another type or shape.
+        ArgumentDTypeError, ArgumentShapeError: ``memory`` is of another type or shape.
     """
     if is_type(kind, "f32"):
         return cast("torch.Tensor", product(**given, y=memory))

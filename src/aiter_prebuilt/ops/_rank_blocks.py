@@ -81,8 +81,7 @@ class RankBlocks:
         """Map the others' blocks; all ranks call it.
 
         Raises:
-            DriverError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
-            UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
+            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.meet`; the block is freed.
         """
         try:
             self._addresses = meet(ranks, self._memory)
@@ -98,8 +97,7 @@ class RankBlocks:
         """Map the blocks of all ranks, this one's own among them.
 
         Raises:
-            DriverError: see :func:`aiter_prebuilt.ops._ranks.opened`.
-            UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.opened`.
+            DriverError, UnsupportedError: see :func:`aiter_prebuilt.ops._ranks.opened`.
         """
         self._addresses = [opened(self._memory, handle) for handle in handles]
         self._made.clear()

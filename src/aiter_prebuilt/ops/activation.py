@@ -46,8 +46,7 @@ def silu_and_mul_quant(
 
     Raises:
         UnsupportedError: another group size, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``silu_and_mul_quant``.
     """
@@ -74,18 +73,17 @@ def silu_and_mul_quant_fp4(
 
     Args:
         out: [..., d / 2] pairs of fp4 (torch's, or bytes), written: the lower half is the first; rows may be strided.
-        input: as there. A group with NaN or an infinity has a scale of NaN (255), and all its codes are 0.
+        input: [..., 2 * d], as of :func:`silu_and_mul_quant`. A group with NaN or an infinity has a scale of NaN (255), and all its codes are 0.
         scale: e8m0 (torch's, or bytes), contiguous, written: the smallest power of two of which 6 times are the largest size of
             the group, 1e-10 at least, or more. [rows, d / group_size] or any shape of so many; shuffled: room for rows up to a
             multiple of 32 and columns of 8, and what belongs to no group stays as it is.
         group_size: 32, 64 or 128.
-        limit: as there.
+        limit: above 0 the gate is cut at it and the other half at +-limit.
         shuffle_scale: scales lie as AITER's ``e8m0_shuffle`` has them.
 
     Raises:
         UnsupportedError: another group size, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``silu_and_mul_quant`` to ``torch.float4_e2m1fn_x2``.
     """
@@ -125,8 +123,7 @@ def act_mul_and_mxfp4_quant(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``act_mul_and_mxfp4_quant``.
     """

@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
 
 def fused_silu_mul(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """``silu(x[..., :d]) * x[..., d:]``, computed in fp32 and rounded once.
+    """Multiply one half by SiLU of the other.
+
+    ``silu(x[..., :d]) * x[..., d:]``, computed in fp32 and rounded once.
 
     Args:
         x: [..., 2 * d] bf16 or fp16; rows may be apart, where AITER's must not be.
@@ -23,8 +25,7 @@ def fused_silu_mul(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Te
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_silu_mul``.
     """

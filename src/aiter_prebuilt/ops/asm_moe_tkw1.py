@@ -31,7 +31,9 @@ def asm_moe_tkw1(
     expert_mask: torch.Tensor | None = None,
     activation: int | Enum = 0,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of (act(y @ gate.T) * (y @ up.T)) @ down.T`` of each choice's expert; ``y = weight[t, c] * x[t]``.
+    """Run experts on tokens that are weighted first.
+
+    ``out[t] = sum over c of (act(y @ gate.T) * (y @ up.T)) @ down.T`` of each choice's expert; ``y = weight[t, c] * x[t]``.
 
     As :func:`fused_moe` of scales of rows with ``doweight_stage1``; AITER's assembly of SiLU in bf16 wherever its objects fit,
     else kernels of ours.
@@ -56,8 +58,7 @@ def asm_moe_tkw1(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``asm_moe_tkw1``.
     """

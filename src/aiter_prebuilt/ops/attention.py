@@ -70,8 +70,7 @@ def flash_attn_func(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_func``.
     """

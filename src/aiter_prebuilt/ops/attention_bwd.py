@@ -41,27 +41,41 @@ def mha_bwd(
     sink: torch.Tensor | None = None,
     d_sink: torch.Tensor | None = None,
 ) -> Any:
-    """The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries, windows and sinks; dense.
+    """Compute the gradients of dense attention.
+
+    The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries, windows and sinks; dense.
 
     Args:
-        dout: [b, sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [b, hq, sq] fp32, the
-            log-sum-exp (natural log) of its scaled scores, and of the sink where there is one.
-        q: [b, sq, hq, d] bf16 or fp16. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk, dv]. d and dv are 1 to 256. The
-            last dim of each must be contiguous.
-        softmax_scale: what scores are multiplied with. is_causal: aligned bottom-right: query i sees keys up to i + sk - sq.
-        window_size_left, window_size_right: query i sees keys from i + sk - sq - left to i + sk - sq + right; -1 is no bound.
-        dq, dk, dv: as q, k, v, written; made when None.
-        sink: [b, hq] fp32, of each batch and head the score without a value that took part in ``softmax_lse``; it changes no
-            other gradient than its own. d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
+        dout: [b, sq, hq, dv], the gradient of ``out``.
+        q: [b, sq, hq, d] bf16 or fp16.
+        k: [b, sk, hk, d], hq a multiple of hk.
+        v: [b, sk, hk, dv]. d and dv are 1 to 256. The last dim of each must be contiguous.
+        out: what the forward pass gave.
+        softmax_lse: [b, hq, sq] fp32, the log-sum-exp (natural log) of its scaled scores, and of the sink where there is one.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with.
+        is_causal: aligned bottom-right: query i sees keys up to i + sk - sq.
+        window_size_left: query i sees keys from i + SK - SQ - window_size_left; -1: from the first.
+        window_size_right: up to i + SK - SQ + window_size_right; -1: to the last.
         deterministic: any value: each gradient is added up in one order, without atomics.
-        dropout_p, dbias, bias, alibi_slopes, gen: no dropout, no bias. rng_state: any, there is no dropout.
+        dq: [B, SQ, HQ, D] of the type of q, written: the gradient of q; made when None.
+        dk: [B, SK, HK, D] of the type of k, written: the gradient of k; made when None.
+        dv: [B, SK, HK, DV] of the type of v, written: the gradient of v; made when None.
+        dbias: only None is supported.
+        bias: only None is supported.
+        alibi_slopes: only None is supported.
+        rng_state: any, there is no dropout.
+        gen: only None is supported.
+        sink: [b, hq] fp32, of each batch and head the score without a value that took part in ``softmax_lse``; it changes no
+            other gradient than its own.
+        d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
 
     Returns:
         dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mha_bwd``.
     """
@@ -109,33 +123,47 @@ def mha_varlen_bwd(
     sink: torch.Tensor | None = None,
     d_sink: torch.Tensor | None = None,
 ) -> Any:
-    """The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths.
+    """Compute the gradients of variable-length attention.
+
+    The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths.
 
     Args:
-        dout: [sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [hq, sq] fp32, the log-sum-exp
-            (natural log) of its scaled scores, and of the sink where there is one.
-        q: [sq, hq, d] bf16 or fp16: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk. v: [sk, hk, dv]. d and dv
-            are 1 to 256. The last dim of each must be contiguous.
-        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]; it begins with 0
-            and ends with sq. cu_seqlens_k: the same for keys. A sequence may have none, of either.
-        max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys.
-        softmax_scale: what scores are multiplied with. is_causal: aligned bottom-right: of n queries and m keys query i sees keys
-            up to i + m - n.
-        window_size_left, window_size_right: it sees keys from i + m - n - left to i + m - n + right; -1 is no bound.
-        dq, dk, dv: as q, k, v, written; made when None.
-        sink: [n, hq] fp32, of each sequence and head the score without a value that took part in ``softmax_lse``; it changes no
-            other gradient than its own. d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
+        dout: [sq, hq, dv], the gradient of ``out``.
+        q: [sq, hq, d] bf16 or fp16: the queries of all sequences.
+        k: [sk, hk, d], hq a multiple of hk.
+        v: [sk, hk, dv]. d and dv are 1 to 256. The last dim of each must be contiguous.
+        out: what the forward pass gave.
+        softmax_lse: [hq, sq] fp32, the log-sum-exp (natural log) of its scaled scores, and of the sink where there is one.
+        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]; it begins with 0 and
+            ends with sq.
+        cu_seqlens_k: the same for keys. A sequence may have none, of either.
+        max_seqlen_q: no sequence has more queries.
+        max_seqlen_k: no sequence has more keys; a left window of so many is none, a right one where no sequence has more queries.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with.
         zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
+        is_causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
+        window_size_left: of n queries and m keys query i sees keys from i + m - n - window_size_left; -1: from the first.
+        window_size_right: up to i + m - n + window_size_right; -1: to the last.
         deterministic: any value: each gradient is added up in one order, without atomics.
-        dropout_p, alibi_slopes, gen, cu_seqlens_q_padded, cu_seqlens_k_padded: no dropout, no bias, no padding. rng_state: any,
-            there is no dropout.
+        dq: [SQ, HQ, D] of the type of q, written: the gradient of q; made when None.
+        dk: [SK, HK, D] of the type of k, written: the gradient of k; made when None.
+        dv: [SK, HK, DV] of the type of v, written: the gradient of v; made when None.
+        alibi_slopes: only None is supported.
+        rng_state: any, there is no dropout.
+        gen: only None is supported.
+        cu_seqlens_q_padded: only None is supported.
+        cu_seqlens_k_padded: only None is supported.
+        sink: [n, hq] fp32, of each sequence and head the score without a value that took part in ``softmax_lse``; it changes no
+            other gradient than its own.
+        d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
 
     Returns:
         dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mha_varlen_bwd``.
     """

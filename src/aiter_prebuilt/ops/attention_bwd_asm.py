@@ -39,28 +39,40 @@ def fmha_v3_bwd(
     rng_state: torch.Tensor | None = None,
     gen: torch.Tensor | None = None,
 ) -> Any:
-    """The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense; AITER's assembly.
+    """Compute dense attention gradients with AITER's assembly.
+
+    The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, with grouped queries; dense; AITER's assembly.
 
     Args:
-        dout: [b, sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [b, hq, sq] fp32, the
-            log-sum-exp (natural log) of its scaled scores.
-        q: [b, sq, hq, d] bf16 or fp16. k: [b, sk, hk, d], hq a multiple of hk. v: [b, sk, hk, dv]. d and dv are 1 to 256; what
-            AITER's assembly does not take, expanded tensors among it, a kernel of ours does. The last dim of each must be
-            contiguous.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: query i sees keys up
-            to i + sk - sq.
-        window_size_left, window_size_right: query i sees keys from i + sk - sq - left to i + sk - sq + right; -1 is no bound.
+        dout: [b, sq, hq, dv], the gradient of ``out``.
+        q: [b, sq, hq, d] bf16 or fp16.
+        k: [b, sk, hk, d], hq a multiple of hk.
+        v: [b, sk, hk, dv]. d and dv are 1 to 256; what AITER's assembly does not take, expanded tensors among it, a kernel of
+            ours does. The last dim of each must be contiguous.
+        out: what the forward pass gave.
+        softmax_lse: [b, hq, sq] fp32, the log-sum-exp (natural log) of its scaled scores.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        is_causal: aligned bottom-right: query i sees keys up to i + sk - sq.
+        window_size_left: query i sees keys from i + SK - SQ - window_size_left; -1: from the first; AITER's assembly takes a
+            window of more than one key with D of 72 to 128 and is_v3_atomic_fp32.
+        window_size_right: up to i + SK - SQ + window_size_right; -1: to the last.
+        deterministic: only False is supported.
         is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type where AITER's assembly does.
         how_v3_bf16_cvt: bf16 by rounding to nearest even (0), away from zero (1) or towards zero (2), where there is a choice.
-        dq, dk, dv: as q, k, v, written; made when None.
-        dropout_p, deterministic, alibi_slopes, gen: no dropout, defaults only. rng_state: any, there is no dropout.
+        dq: [B, SQ, HQ, D] of the type of q, written: the gradient of q; made when None.
+        dk: [B, SK, HK, D] of the type of k, written: the gradient of k; made when None.
+        dv: [B, SK, HK, DV] of the type of v, written: the gradient of v; made when None.
+        alibi_slopes: only None is supported.
+        rng_state: any, there is no dropout.
+        gen: only None is supported.
 
     Returns:
         dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fmha_v3_bwd``.
     """
@@ -123,32 +135,47 @@ def fmha_v3_varlen_bwd(
     cu_seqlens_q_padded: torch.Tensor | None = None,
     cu_seqlens_k_padded: torch.Tensor | None = None,
 ) -> Any:
-    """The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
+    """Compute variable-length attention gradients with AITER's assembly.
+
+    The gradients of ``softmax(q @ k.T * softmax_scale) @ v`` per head, of sequences of different lengths; AITER's assembly.
 
     Args:
-        dout: [sq, hq, dv], the gradient of ``out``. out: what the forward pass gave. softmax_lse: [hq, sq] fp32, the log-sum-exp
-            (natural log) of its scaled scores.
-        q: [sq, hq, d] bf16 or fp16: the queries of all sequences. k: [sk, hk, d], hq a multiple of hk. v: [sk, hk, dv]. d and dv
-            are 1 to 256; what AITER's assembly does not take, expanded tensors among it, a kernel of ours does. The last dim of
-            each must be contiguous.
-        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]; it begins with 0
-            and ends with sq. cu_seqlens_k: the same for keys.
-        max_seqlen_q, max_seqlen_k: no sequence has more queries, more keys.
-        softmax_scale: what scores are multiplied with, more than 0. is_causal: aligned bottom-right: of n queries and m keys
-            query i sees keys up to i + m - n.
+        dout: [sq, hq, dv], the gradient of ``out``.
+        q: [sq, hq, d] bf16 or fp16: the queries of all sequences.
+        k: [sk, hk, d], hq a multiple of hk.
+        v: [sk, hk, dv]. d and dv are 1 to 256; what AITER's assembly does not take, expanded tensors among it, a kernel of ours
+            does. The last dim of each must be contiguous.
+        out: what the forward pass gave.
+        softmax_lse: [hq, sq] fp32, the log-sum-exp (natural log) of its scaled scores.
+        cu_seqlens_q: [n + 1] int32: sequence i has the queries from cu_seqlens_q[i] to cu_seqlens_q[i + 1]; it begins with 0 and
+            ends with sq.
+        cu_seqlens_k: the same for keys.
+        max_seqlen_q: no sequence has more queries.
+        max_seqlen_k: no sequence has more keys.
+        dropout_p: only 0.0 is supported.
+        softmax_scale: what scores are multiplied with, more than 0.
+        zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
+        is_causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
+        window_size_left: only -1 is supported.
+        window_size_right: only -1 is supported.
+        deterministic: only False is supported.
         is_v3_atomic_fp32: add ``dq`` up in fp32, else in its own type where AITER's assembly does.
         how_v3_bf16_cvt: bf16 by rounding to nearest even (0), away from zero (1) or towards zero (2), where there is a choice.
-        dq, dk, dv: as q, k, v, written; made when None.
-        zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
-        dropout_p, window_size_left, window_size_right, deterministic, alibi_slopes, gen, cu_seqlens_q_padded,
-            cu_seqlens_k_padded: no dropout, no window, no padding. rng_state: any, there is no dropout.
+        dq: [SQ, HQ, D] of the type of q, written: the gradient of q; made when None.
+        dk: [SK, HK, D] of the type of k, written: the gradient of k; made when None.
+        dv: [SK, HK, DV] of the type of v, written: the gradient of v; made when None.
+        alibi_slopes: only None is supported.
+        rng_state: any, there is no dropout.
+        gen: only None is supported.
+        cu_seqlens_q_padded: only None is supported.
+        cu_seqlens_k_padded: only None is supported.
 
     Returns:
         dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fmha_v3_varlen_bwd``.
     """

@@ -64,8 +64,7 @@ def mha_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mha_fwd``.
     """
@@ -146,8 +145,7 @@ def mha_varlen_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mha_varlen_fwd``.
     """

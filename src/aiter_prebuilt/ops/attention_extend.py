@@ -63,8 +63,7 @@ def extend_attention_fwd(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``extend_attention_fwd``; SGLang's attention of prompts behind a prefix.
     """

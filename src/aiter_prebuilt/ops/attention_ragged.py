@@ -96,8 +96,7 @@ def flash_attn_varlen_func(
     Raises:
         UnsupportedError: an option that no kernel covers; where a tensor requires grad also ``first``, block_table,
             logits_soft_cap, min_seqlen_q, and ``out`` that requires grad itself.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """
@@ -184,8 +183,7 @@ def unified_attention(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``unified_attention``; vLLM's Triton attention.
     """

@@ -51,8 +51,7 @@ def flash_attn_fp8_pertensor_func(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``flash_attn_fp8_pertensor_func``.
     """
@@ -115,8 +114,7 @@ def flash_attn_varlen_fp8_pertensor_func(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``flash_attn_varlen_fp8_pertensor_func``.
     """

@@ -81,8 +81,7 @@ def paged_attention_v1(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``paged_attention_v1``; vLLM.
     """
@@ -176,8 +175,7 @@ def paged_attention_ragged(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``paged_attention_ragged``; SGLang.
     """

@@ -31,8 +31,7 @@ def copy_blocks(key_caches: torch.Tensor, value_caches: torch.Tensor, block_mapp
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``copy_blocks``.
     """
@@ -41,7 +40,9 @@ def copy_blocks(key_caches: torch.Tensor, value_caches: torch.Tensor, block_mapp
 
 
 def swap_blocks(src: torch.Tensor, dst: torch.Tensor, block_mapping: torch.Tensor) -> None:
-    """Copy blocks of one cache to blocks of another, from a device to the host, back, or on one device; by torch alone.
+    """Copy blocks between caches, also of host and device.
+
+    From a device to the host, back, or on one device; by torch alone.
 
     Blocks that follow one another in both are copied at once. Nothing waits for the copies: where a side is the host's, it is
     pinned memory, or torch waits.

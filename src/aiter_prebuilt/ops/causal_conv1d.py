@@ -61,8 +61,7 @@ def causal_conv1d_fn(
 
     Raises:
         UnsupportedError: another activation, lengths that are no integers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``causal_conv1d_fn``.
     """

@@ -65,8 +65,7 @@ def causal_conv1d_update_in_place(
 
     Raises:
         UnsupportedError: another activation, ``cache_seqlens``, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``causal_conv1d_update``, vLLM's and SGLang's.
     """

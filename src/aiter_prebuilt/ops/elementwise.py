@@ -42,8 +42,7 @@ def add(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``add``.
     """
@@ -66,8 +65,7 @@ def sub(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``sub``.
     """
@@ -90,8 +88,7 @@ def mul(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mul``.
     """
@@ -114,8 +111,7 @@ def div(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``div``.
     """
@@ -138,8 +134,7 @@ def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Ten
 
     Raises:
         UnsupportedError: another operation, more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``add``, ``sub``, ``mul``, ``div``, whose result has the type that torch promotes to.
     """
@@ -169,8 +164,7 @@ def add_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``add_``.
     """
@@ -192,8 +186,7 @@ def sub_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``sub_``.
     """
@@ -215,8 +208,7 @@ def mul_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mul_``.
     """
@@ -238,8 +230,7 @@ def div_(input: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
 
     Raises:
         UnsupportedError: more dims than that, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``div_``.
     """

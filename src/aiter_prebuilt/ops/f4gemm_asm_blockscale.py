@@ -41,8 +41,7 @@ def gemm_a4w4_blockscale(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a4w4_blockscale``.
     """

@@ -62,8 +62,7 @@ def fmoe_g1u1_mxfp4(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fmoe_g1u1`` with pairs of fp4.
     """

@@ -74,7 +74,9 @@ def fused_moe(
     no_combine: bool = False,
     output: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
+    """Run a mixture of experts.
+
+    ``out[t] = sum over c of weight[t, c] * (act(x[t] @ gate.T) * (x[t] @ up.T)) @ down.T`` of each choice's expert.
 
     Accumulated in fp32; what each choice adds is rounded to the type of the result, and choices are added in their order, so that
     the result is the same each time. What the activation gives is rounded to the type of hidden_states, or with weights in 8 bits
@@ -158,8 +160,7 @@ def fused_moe(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
         ValueError: H is no multiple of 128 with blocks.
 
     Source: AITER ``fused_moe``.

@@ -64,8 +64,7 @@ def fused_recurrent_gated_delta_rule(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``fused_recurrent_gated_delta_rule``; Yang, Kautz, Hatamizadeh, Gated Delta Networks.
     """
@@ -123,8 +122,7 @@ def chunk_gated_delta_rule(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``chunk_gated_delta_rule``.
     """
@@ -164,8 +162,7 @@ def fused_gdn_gating_and_sigmoid(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_gdn_gating_and_sigmoid``.
     """

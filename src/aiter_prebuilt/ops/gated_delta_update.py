@@ -67,8 +67,7 @@ def fused_recurrent_gated_delta_rule_update(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: vLLM's ``fused_recurrent_gated_delta_rule``.
     """
@@ -138,8 +137,7 @@ def fused_sigmoid_gating_delta_rule_update(
 
     Raises:
         UnsupportedError: another layout, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER's Triton ``fused_sigmoid_gating_delta_rule_update``.
     """

@@ -49,8 +49,7 @@ def gemm_a16w16_asm(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a16w16_asm``.
     """
@@ -97,8 +96,7 @@ def mi350_a8w8_blockscale_asm(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mi350_a8w8_blockscale_asm``.
     """

@@ -35,23 +35,27 @@ def gemm_afp4wfp4(
     config: str | None = None,
     skip_reduce: bool | None = False,
 ) -> torch.Tensor:
-    """``dequant(x) @ dequant(w).T``, MXFP4 in, accumulated in fp32 on the matrix cores and rounded once.
+    """Multiply MXFP4 matrices.
+
+    ``dequant(x) @ dequant(w).T``, MXFP4 in, accumulated in fp32 on the matrix cores and rounded once.
 
     Args:
         x: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 32, the last dim contiguous,
             rows at multiples of 16 bytes.
         w: [n, k / 2], the same.
-        x_scales: [m, k / 32] e8m0 (torch's, or bytes), in any strides. w_scales: [n, k / 32], the same.
+        x_scales: [m, k / 32] e8m0 (torch's, or bytes), in any strides.
+        w_scales: [n, k / 32], the same.
         dtype: bf16 (None) or fp16. It is not looked at where y is given.
         y: [m, n], the last dim contiguous, written; made when None.
-        config, skip_reduce: None and False only.
+        config: only None is supported.
+        skip_reduce: only False is supported.
 
     Returns:
         ``y``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_afp4wfp4``.
     """
@@ -75,7 +79,9 @@ def gemm_afp4wfp4_preshuffle(
     config: str | None = None,
     skip_reduce: bool | None = False,
 ) -> torch.Tensor:
-    """As :func:`gemm_afp4wfp4`, the weight and scales in AITER's layouts.
+    """Multiply MXFP4 matrices, weight and scales shuffled.
+
+    As :func:`gemm_afp4wfp4`, the weight and scales in AITER's layouts.
 
     Args:
         x_fp4: [m, k / 2] pairs of fp4 (torch's, or bytes), k a multiple of 64, rows at multiples of 16 bytes.
@@ -83,14 +89,17 @@ def gemm_afp4wfp4_preshuffle(
         x_scales: of fewer than 32 rows [m, k / 32] e8m0 (torch's, or bytes); else [rows / 32, k]: what ``e8m0_shuffle`` gives,
             rows a multiple of 32. Contiguous.
         w_scales: [rows / 32, k]: what ``e8m0_shuffle`` gives of those of w.
-        dtype, y, config, skip_reduce: as :func:`gemm_afp4wfp4`.
+        dtype: bf16 when None.
+        y: [M, N] bf16 or fp16, written; or None; rows may be strided; [M, N]; made when None.
+        config: only None is supported.
+        skip_reduce: only False is supported.
 
     Returns:
         ``y``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_afp4wfp4_preshuffle``.
     """
@@ -119,7 +128,9 @@ def gemm_a16wfp4(
     y: torch.Tensor | None = None,
     config: str | None = None,
 ) -> torch.Tensor:
-    """``dequant(mxfp4(x)) @ dequant(w).T``: each 32 columns of a row of x are made MXFP4 as they are read.
+    """Quantise 16-bit rows to MXFP4 and multiply.
+
+    ``dequant(mxfp4(x)) @ dequant(w).T``: each 32 columns of a row of x are made MXFP4 as they are read.
 
     The scale is ``2 ** (e - 2)``, where ``2 ** e`` is the largest size of the 32 rounded to a power of two, from 1.75 of one on
     to the next; the codes are ``x / scale``, rounded to the nearest, away from zero halfway, and 6 at most.
@@ -138,8 +149,8 @@ def gemm_a16wfp4(
         ``y``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_a16wfp4``.
     """
@@ -162,17 +173,26 @@ def gemm_afp4wfp4_pre_quant(
     y: torch.Tensor | None = None,
     config: str | None = None,
 ) -> torch.Tensor:
-    """As :func:`gemm_a16wfp4`, whose older name it is; AITER adds to a y of zeros.
+    """Quantise 16-bit rows to MXFP4 and multiply.
+
+    As :func:`gemm_a16wfp4`, whose older name it is; AITER adds to a y of zeros.
 
     Args:
-        x, w, w_scales, dtype, y, config: as :func:`gemm_a16wfp4`.
+        x: [M, K] bf16 or fp16, rows may be strided; K is a multiple of 32, rows of more are at multiples of 16 bytes; made MXFP4
+            as ``dynamic_mxfp4_quant`` does; 32 columns with an infinity or NaN are NaN.
+        w: [N, KB] uint8, rows may be strided; pairs of fp4, or bytes, at any N.
+        w_scales: [N, KB // 16] uint8, may be strided; e8m0, or bytes, of each 32 columns, in any strides; on gfx942, where
+            numbers become bf16, those of 2^128 and more, as a scale of 2^126 can make them, are infinite.
+        dtype: bf16 when None.
+        y: [M, N] bf16 or fp16, written; or None; rows may be strided; [M, N], written; made when None.
+        config: only None is supported.
 
     Returns:
         ``y``, or what was made.
 
     Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``gemm_afp4wfp4_pre_quant``.
     """

@@ -37,8 +37,7 @@ def l2norm_fwd(
 
     Raises:
         UnsupportedError: another type, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``l2norm_fwd``.
     """

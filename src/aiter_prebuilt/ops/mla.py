@@ -89,8 +89,7 @@ def mla_decode_stage1_asm_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, a scale that is not above 0, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mla_decode_stage1_asm_fwd``.
     """
@@ -137,8 +136,7 @@ def mla_prefill_asm_fwd(
 
     Raises:
         UnsupportedError: a scale that is not above 0, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mla_prefill_asm_fwd``.
     """
@@ -180,8 +178,7 @@ def mla_reduce_v1(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mla_reduce_v1``.
     """
@@ -231,8 +228,7 @@ def mla_prefill_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``aiter.mla.mla_prefill_fwd``.
     """

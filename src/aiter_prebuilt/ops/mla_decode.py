@@ -116,8 +116,7 @@ def mla_decode_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``aiter.mla.mla_decode_fwd``.
     """

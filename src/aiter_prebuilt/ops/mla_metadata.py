@@ -29,7 +29,9 @@ def get_mla_metadata_info_v1(
     intra_batch_mode: bool = False,
     max_split_per_batch: int = -1,
 ) -> tuple[tuple[Any, torch.dtype], ...]:
-    """Shapes and types of the lists that :func:`get_mla_metadata_v1` fills, for the current device.
+    """Return shapes and types of :func:`get_mla_metadata_v1`'s lists.
+
+    They are those for the current device.
 
     Args:
         batch_size: the largest number of batches.
@@ -164,8 +166,7 @@ def get_mla_metadata_v1(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``get_mla_metadata_v1``, fast mode.
     """

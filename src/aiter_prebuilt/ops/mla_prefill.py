@@ -20,7 +20,9 @@ _get_ps_metadata_v1 = operator("get_ps_metadata_v1")
 def get_ps_metadata_info_v1(
     batch_size: int, num_head_k: int, max_qlen: int, qlen_granularity: int = 256
 ) -> tuple[tuple[Any, torch.dtype], ...]:
-    """Shapes and types of the lists that :func:`get_ps_metadata_v1` fills, for the current device.
+    """Return shapes and types of :func:`get_ps_metadata_v1`'s lists.
+
+    They are those for the current device.
 
     Args:
         batch_size: the largest number of batches.
@@ -103,8 +105,7 @@ def get_ps_metadata_v1(
 
     Raises:
         UnsupportedError: need_lse, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``get_ps_metadata_v1``.
     """

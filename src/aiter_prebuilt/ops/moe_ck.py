@@ -67,8 +67,7 @@ def ck_moe_stage1_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``ck_moe_stage1_fwd``.
     """
@@ -132,8 +131,7 @@ def ck_moe_stage2_fwd(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``ck_moe_stage2_fwd``.
     """

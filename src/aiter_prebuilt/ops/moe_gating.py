@@ -43,8 +43,7 @@ def topk_gating(
 
     Raises:
         UnsupportedError: another score_func, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``topk_gating``.
     """

@@ -43,7 +43,9 @@ def moe_gemm_a16w4(
     gate_valid: torch.Tensor | None = None,
     expert_map: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """``act(x @ w[expert] + bias) * gamma`` of each place that ``routing`` gave, weights in MXFP4; or the sum of a token's.
+    """Multiply routed 16-bit rows by MXFP4 expert weights.
+
+    ``act(x @ w[expert] + bias) * gamma`` of each place that ``routing`` gave, or the sum of a token's places.
 
     Accumulated in fp32, each place's result is rounded to the type of x.
 
@@ -82,8 +84,7 @@ def moe_gemm_a16w4(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a16w4`` of August 2026.
     """
@@ -147,7 +148,9 @@ def moe_gemm_a8w4(
     gate_valid: torch.Tensor | None = None,
     expert_map: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """:func:`moe_gemm_a16w4` of rows in fp8, with scales of x and of the result; gfx950 alone.
+    """Multiply routed fp8 rows by MXFP4 expert weights.
+
+    As :func:`moe_gemm_a16w4`, with scales of x and of the result; gfx950 alone.
 
     Args:
         x: [M, K] fp8 (e4m3fn), rows at multiples of 16 bytes.
@@ -187,8 +190,7 @@ def moe_gemm_a8w4(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a8w4`` of August 2026.
     """
@@ -253,7 +255,9 @@ def moe_gemm_a4w4(
     *,
     gate_valid: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """:func:`moe_gemm_a16w4` of rows in MXFP4; gfx942 makes bf16 of them and of the weights.
+    """Multiply routed MXFP4 rows by MXFP4 expert weights.
+
+    As :func:`moe_gemm_a16w4`; gfx942 makes bf16 of rows and weights.
 
     Args:
         x: [M, K / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), rows at multiples of 16 bytes.
@@ -288,8 +292,7 @@ def moe_gemm_a4w4(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``moe_gemm_a4w4`` of August 2026.
     """

@@ -94,8 +94,7 @@ def routing(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``routing``.
     """
@@ -146,8 +145,7 @@ def routing_from_hash(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``routing_from_hash`` of August 2026.
     """

@@ -55,8 +55,7 @@ def moe_sorting(
 
     Raises:
         UnsupportedError: an option that no kernel covers.
-        ArgumentError: as ``moe_sorting_fwd``.
-        NoKernelError: as ``moe_sorting_fwd``.
+        ArgumentError, NoKernelError: as ``moe_sorting_fwd``.
 
     Source: AITER ``moe_sorting``.
     """

@@ -48,8 +48,7 @@ def moe_fused_gate(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: DeepSeek-V3's router, from SGLang; AITER ``moe_fused_gate``.
     """

@@ -22,7 +22,9 @@ def biased_grouped_topk(
     need_renorm: bool,
     routed_scaling_factor: float = 1.0,
 ) -> None:
-    """``biased_grouped_topk_hip``, whatever the number of tokens: AITER changes over to ``moe_fused_gate`` above some 60,000.
+    """Choose the best experts of the best groups, biased.
+
+    As ``biased_grouped_topk_hip``, for any number of tokens: AITER changes over to ``moe_fused_gate`` above some 60,000.
 
     Args:
         gating_output: [M, E].
@@ -35,9 +37,7 @@ def biased_grouped_topk(
         routed_scaling_factor: the factor of the weights.
 
     Raises:
-        UnsupportedError: as there.
-        ArgumentError: as there.
-        NoKernelError: as there.
+        UnsupportedError, ArgumentError, NoKernelError: as ``biased_grouped_topk_hip``.
 
     Source: AITER ``biased_grouped_topk``.
     """
@@ -72,9 +72,7 @@ def fused_topk(
 
     Raises:
         ValueError: another number of tokens in ``gating_output``.
-        UnsupportedError: as ``topk_softmax``.
-        ArgumentError: as ``topk_softmax``.
-        NoKernelError: as ``topk_softmax``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``topk_softmax``.
 
     Source: AITER ``fused_topk``.
     """

@@ -39,8 +39,7 @@ def upcast_from_mxfp(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``upcast_from_mxfp``.
     """
@@ -68,8 +67,7 @@ def upcast_from_mxfp8(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``upcast_from_mxfp``.
     """

@@ -47,8 +47,7 @@ def downcast_to_mxfp(
 
     Raises:
         UnsupportedError: another type or way, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``downcast_to_mxfp``.
     """
@@ -82,8 +81,7 @@ def downcast_to_mxfp8(
 
     Raises:
         UnsupportedError: another way, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``downcast_to_mxfp``.
     """

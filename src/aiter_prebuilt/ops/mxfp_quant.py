@@ -48,8 +48,7 @@ def dynamic_per_group_scaled_quant(
 
     Raises:
         UnsupportedError: another group size or layout, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``dynamic_per_group_scaled_quant``.
     """
@@ -98,8 +97,7 @@ def quant_mxfp4(
 
     Raises:
         UnsupportedError: another group size or way, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``quant_mxfp4``.
     """

@@ -82,8 +82,7 @@ def act_mul_and_fp8_group_quant(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``act_mul_and_fp8_group_quant``.
     """
@@ -136,8 +135,7 @@ def fused_rms_fp8_group_quant(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_rms_fp8_group_quant``.
     """
@@ -196,8 +194,7 @@ def fused_rms_fp8_per_tensor_static_quant(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_rms_fp8_per_tensor_static_quant``.
     """
@@ -240,8 +237,7 @@ def fused_add_rmsnorm_pad(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_add_rmsnorm_pad``.
     """

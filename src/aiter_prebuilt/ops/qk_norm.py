@@ -47,8 +47,7 @@ def fused_qk_rmsnorm_plain(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``_fused_qk_rmsnorm``.
     """
@@ -102,8 +101,7 @@ def fused_qk_rmsnorm_group_quant(
 
     Raises:
         UnsupportedError: no q or q_weight, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm_group_quant``.
     """
@@ -166,8 +164,7 @@ def fused_qk_rmsnorm_per_token_quant(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm_per_token_quant``.
     """

@@ -100,8 +100,7 @@ def fused_qk_rmsnorm(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rmsnorm`` of August 2026 and before.
     """

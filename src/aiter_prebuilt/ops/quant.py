@@ -47,8 +47,7 @@ def dynamic_per_group_scaled_quant_fp4(
 
     Raises:
         UnsupportedError: another group size, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``dynamic_per_group_scaled_quant_fp4``; ``per_1x32_f4_quant_hip`` calls it.
     """

@@ -1,6 +1,4 @@
-"""AITER's functions that allocate codes and scales and fill them: ``get_hip_quant`` and what it gives, around the operators
-that write tensors which the caller made. torch is imported when one is called, never with the package.
-"""
+"""AITER's quantisations that allocate codes and scales. A call imports torch, an import of this module does not."""
 
 from __future__ import annotations
 
@@ -44,7 +42,7 @@ def per_tensor_quant_hip(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of ``x`` with one scale: the one given, or ``amax(|x|) / qmax``.
+    """Quantise with one scale: ``scale``, or ``amax(|x|) / qmax``.
 
     Args:
         x: [..., N] bf16 or fp16.
@@ -57,9 +55,7 @@ def per_tensor_quant_hip(
         codes [..., N], and the scale, [1] fp32.
 
     Raises:
-        UnsupportedError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
-        ArgumentError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
-        NoKernelError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_tensor_quant`` and ``static_per_tensor_quant``.
 
     Source: AITER ``per_tensor_quant_hip``.
     """
@@ -94,7 +90,7 @@ def per_token_quant_hip(
     num_rows: torch.Tensor | None = None,
     num_rows_factor: int = 1,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of ``x`` with a scale for each row: ``amax(|row|) / qmax``.
+    """Quantise each row with the scale ``amax(|row|) / qmax``.
 
     Args:
         x: [..., N] bf16 or fp16.
@@ -107,9 +103,7 @@ def per_token_quant_hip(
         codes [..., N], and scales [..., 1] fp32.
 
     Raises:
-        UnsupportedError: as ``dynamic_per_token_scaled_quant``.
-        ArgumentError: as ``dynamic_per_token_scaled_quant``.
-        NoKernelError: as ``dynamic_per_token_scaled_quant``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_token_quant_hip``.
     """
@@ -129,7 +123,7 @@ def per_group_quant_hip(
     num_rows_factor: int = 1,
     scale_type: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of ``x`` with a scale for each group of a row: ``amax(|group|) / qmax``.
+    """Quantise each group of a row with ``amax(|group|) / qmax``.
 
     Args:
         x: [..., N] bf16 or fp16, N a multiple of ``group_size``.
@@ -146,9 +140,7 @@ def per_group_quant_hip(
 
     Raises:
         ArgumentShapeError: N is no multiple.
-        UnsupportedError: as ``dynamic_per_token_scaled_quant``.
-        ArgumentError: as ``dynamic_per_token_scaled_quant``.
-        NoKernelError: as ``dynamic_per_token_scaled_quant``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_group_quant_hip``.
     """
@@ -212,7 +204,7 @@ def per_1x32_mx_quant_hip(
     num_rows_factor: int = 1,
     scale_type: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes of ``x`` with a scale for each 32 elements of a row: MXFP4, MXFP8, or fp8 with fp32 scales.
+    """Quantise 32 elements at a time to MXFP4 or fp8.
 
     Scales of MXFP4 and MXFP8 are the smallest power of two of which the largest size is at most the largest code.
 
@@ -231,8 +223,7 @@ def per_1x32_mx_quant_hip(
 
     Raises:
         UnsupportedError: fp32 scales shuffled.
-        ArgumentError: as ``dynamic_per_group_scaled_quant`` and ``dynamic_per_token_scaled_quant``.
-        NoKernelError: as ``dynamic_per_group_scaled_quant`` and ``dynamic_per_token_scaled_quant``.
+        ArgumentError, NoKernelError: as ``dynamic_per_group_scaled_quant`` and ``dynamic_per_token_scaled_quant``.
 
     Source: AITER ``per_1x32_mx_quant_hip``.
     """
@@ -291,7 +282,7 @@ def per_1x32_f4_quant_hip(
     *,
     round_mode: int = UP,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """MXFP4 of ``x``: :func:`per_1x32_mx_quant_hip` with its other ``quant_dtype`` refused.
+    """Quantise to MXFP4; :func:`per_1x32_mx_quant_hip` also has fp8.
 
     Args:
         x: [M, N] bf16 or fp16.
@@ -300,16 +291,14 @@ def per_1x32_f4_quant_hip(
         shuffle: write e8m0 scales in the layout of :func:`e8m0_shuffle`.
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
         num_rows_factor: rows that each of ``num_rows`` stands for.
-        round_mode: ours. 1: scales as there; 5: as ``dynamic_per_group_scaled_quant_fp4`` makes them, which AITER's function of
-            this name did in November 2025 (N a multiple of 256 with ``shuffle``).
+        round_mode: ours. 1: scales as of :func:`per_1x32_mx_quant_hip`; 5: as of ``dynamic_per_group_scaled_quant_fp4``, AITER's
+            way in November 2025 (N a multiple of 256 with ``shuffle``).
 
     Returns:
-        codes [M, N / 2] pairs of fp4, and e8m0 scales, as there.
+        codes [M, N / 2] pairs of fp4, and e8m0 scales, as of :func:`per_1x32_mx_quant_hip`.
 
     Raises:
-        UnsupportedError: as there.
-        ArgumentError: as there.
-        NoKernelError: as there.
+        UnsupportedError, ArgumentError, NoKernelError: as :func:`per_1x32_mx_quant_hip`.
 
     Source: AITER ``per_1x32_f4_quant_hip``.
     """
@@ -326,7 +315,7 @@ def per_1x32_f4_quant_hip(
 def dynamic_mxfp4_quant(
     x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """MXFP4 of ``x``, as bytes without ``shuffle`` and as torch's types with it, as AITER's two functions of this name give it.
+    """Quantise to MXFP4, as AITER's two functions of this name.
 
     Scales and codes are those of its Triton kernels (``round_mode`` 4 of :func:`quant_mxfp4`), which
     :func:`per_1x32_f4_quant_hip` is not: there a scale goes up above 1.5 of a power, and codes halfway to even.
@@ -338,12 +327,10 @@ def dynamic_mxfp4_quant(
             no meaning behind M and N / 32.
 
     Returns:
-        codes [M, N / 2], and e8m0 scales [M, N / 32].
+        codes [M, N / 2], and e8m0 scales [M, N / 32]: bytes, or torch's types with ``shuffle``.
 
     Raises:
-        UnsupportedError: as ``quant_mxfp4``.
-        ArgumentError: as ``quant_mxfp4``.
-        NoKernelError: as ``quant_mxfp4``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``quant_mxfp4``.
 
     Source: AITER ``dynamic_mxfp4_quant`` of ``ops/triton/quant`` and of ``utility/fp4_utils``.
     """
@@ -458,17 +445,14 @@ def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
 def get_triton_quant(qType: Any) -> Callable[..., Any]:
     """Return the function that quantises like AITER's Triton kernels.
 
-    They are :func:`get_hip_quant`'s, whichever language their kernels are written in. Of per_1x32 it gives scales and codes of
-    :func:`dynamic_mxfp4_quant`, of torch's types.
-
     Args:
-        qType: as there.
+        qType: as of :func:`get_hip_quant`.
 
     Returns:
-        as there.
+        as of :func:`get_hip_quant`; for per_1x32 it gives :func:`dynamic_mxfp4_quant`'s scales and codes, of torch's types.
 
     Raises:
-        UnsupportedError: as there.
+        UnsupportedError: no ``QuantType``.
 
     Source: AITER ``get_triton_quant``.
     """

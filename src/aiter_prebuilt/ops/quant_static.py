@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
 
 def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """``x / scale`` as the device's own e4m3, rounded to nearest even and saturated.
+    """Quantise to e4m3 with a given scale.
+
+    ``x / scale`` as the device's own e4m3, rounded to nearest even and saturated.
 
     Args:
         x: [M, N] bf16 or fp16, N a multiple of 4; rows that are not contiguous are copied first.
@@ -23,9 +25,7 @@ def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
         codes [M, N], new: torch.float8_e4m3fnuz on gfx942, torch.float8_e4m3fn on gfx950.
 
     Raises:
-        UnsupportedError: as ``static_per_tensor_quant``.
-        ArgumentError: as ``static_per_tensor_quant``.
-        NoKernelError: as ``static_per_tensor_quant``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``static_per_tensor_quant``.
 
     Source: AITER ``downcast_to_static_fp8``.
     """
@@ -33,19 +33,19 @@ def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
 
 
 def downcast_to_static_fp8_3d(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """:func:`downcast_to_static_fp8` of [E, M, N].
+    """Quantise [E, M, N] to e4m3 with a given scale.
+
+    As :func:`downcast_to_static_fp8`.
 
     Args:
         x: [E, M, N] bf16 or fp16, N a multiple of 4.
-        scale: as there.
+        scale: one fp32 value.
 
     Returns:
         codes [E, M, N], new.
 
     Raises:
-        UnsupportedError: as there.
-        ArgumentError: as there.
-        NoKernelError: as there.
+        UnsupportedError, ArgumentError, NoKernelError: as :func:`downcast_to_static_fp8`.
 
     Source: AITER ``downcast_to_static_fp8_3d``.
     """

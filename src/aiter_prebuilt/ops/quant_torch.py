@@ -28,7 +28,9 @@ def pertoken_quant(
     quant_dtype: torch.dtype | None = None,
     dtypeMax: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes with a scale for each row: ``amax(|row|) / qmax``, 1 for a row of zeros, or the scales given.
+    """Quantise each row with torch.
+
+    The scale is ``amax(|row|) / qmax``, 1 for a row of zeros, or the one given.
 
     Args:
         x: [..., N], any float type.
@@ -63,7 +65,9 @@ def per_tensor_quant(
     quant_dtype: torch.dtype | None = None,
     dtypeMax: float | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Codes with one scale: ``amax(|x|) / qmax``, or the one given.
+    """Quantise with one scale and torch.
+
+    The scale is ``amax(|x|) / qmax``, or the one given.
 
     Args:
         x: any shape, any float type.
@@ -101,7 +105,9 @@ def per_1x32_f4_quant(
     pack_dim: int = -1,
     round_mode: Any = UP,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """MXFP4: codes rounded to nearest even with a power of two for each 32 elements of a row.
+    """Quantise to MXFP4 with torch.
+
+    Codes are rounded to nearest even, with a power of two for each 32 elements of a row.
 
     Args:
         x: [..., N] any float type, N a multiple of 32.

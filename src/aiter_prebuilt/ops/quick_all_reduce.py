@@ -83,7 +83,9 @@ def init_custom_qr(
 
 
 def qr_max_size() -> int:
-    """Bytes of the largest message of a communicator that is made without a bound: 2 GiB.
+    """Return the bytes of the largest message: 2 GiB.
+
+    It holds for a communicator that is made without a bound.
 
     Args: none. Raises: no Error.
 
@@ -120,7 +122,9 @@ def qr_get_handle(fa: int, out_ptr: int | None = None) -> torch.Tensor | None:
 
 
 def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
-    """Map the memory of all ranks. The exchange of handles before it has all ranks wait for all.
+    """Map the memory of all ranks.
+
+    In the exchange of handles before it all ranks wait for all.
 
     Args:
         fa: the communicator.
@@ -161,7 +165,7 @@ def _handle(told: Any) -> bytes:
 def qr_all_reduce(
     fa: int, inp: torch.Tensor, out: torch.Tensor, quant_level: int, cast_bf2half: bool = False
 ) -> None:
-    """``out`` is the sum of all ranks' ``inp``, of codes of few bits.
+    """Sum all ranks' ``inp`` into ``out``, by codes of few bits.
 
     Args:
         fa: the communicator; its calls follow each other on the device, in the same order in all ranks.
@@ -200,7 +204,9 @@ def qr_all_reduce_rmsnorm(
     quant_level: int,
     cast_bf2half: bool = False,
 ) -> None:
-    """``residual_out`` is the sum of all ranks' ``inp``, as of ``qr_all_reduce``, and ``residual_inp``; ``out`` its RMS norm.
+    """Sum all ranks' ``inp`` and the residual, and normalise.
+
+    ``residual_out`` is the sum of all ranks' ``inp``, as of ``qr_all_reduce``, and ``residual_inp``; ``out`` its RMS norm.
 
     Args:
         fa: the communicator, as of :func:`qr_all_reduce`.
@@ -252,7 +258,9 @@ def qr_all_reduce_rmsnorm(
 
 
 def qr_destroy(fa: int) -> None:
-    """Free a communicator's memory. All ranks must be through with their calls. A second time, or of none (0): nothing.
+    """Free a communicator's memory.
+
+    All ranks must be through with their calls. A second call, or one without a communicator (0), does nothing.
 
     Args:
         fa: the communicator.

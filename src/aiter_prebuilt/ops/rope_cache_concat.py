@@ -60,8 +60,7 @@ def fused_qk_rope_concat_and_cache_mla(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_concat_and_cache_mla``.
     """

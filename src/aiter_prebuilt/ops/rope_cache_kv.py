@@ -79,8 +79,7 @@ def fused_qk_rope_reshape_and_cache(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_reshape_and_cache``.
     """
@@ -162,8 +161,7 @@ def fused_qk_rope_cat_and_cache_mla(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_rope_cat_and_cache_mla``.
     """

@@ -88,8 +88,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_norm_rope_cache_pts_quant_shuffle``.
     """
@@ -186,8 +185,7 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
 
     Raises:
         UnsupportedError: a tensor that requires grad, or not three numbers in mrope_section_.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``fused_qk_norm_mrope_3d_cache_pts_quant_shuffle``.
     """

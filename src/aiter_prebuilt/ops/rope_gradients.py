@@ -42,9 +42,7 @@ def rope_bwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_bwd_impl``.
-        ArgumentError: as ``rope_bwd_impl``.
-        NoKernelError: as ``rope_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_bwd_impl``.
 
     Source: AITER ``rope_bwd``.
     """
@@ -79,9 +77,7 @@ def rope_2c_bwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_2c_bwd_impl``.
-        ArgumentError: as ``rope_2c_bwd_impl``.
-        NoKernelError: as ``rope_2c_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_bwd_impl``.
 
     Source: AITER ``rope_2c_bwd``.
     """
@@ -128,9 +124,7 @@ def rope_cached_bwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_bwd_impl``.
-        ArgumentError: as ``rope_cached_bwd_impl``.
-        NoKernelError: as ``rope_cached_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_bwd_impl``.
 
     Source: AITER ``rope_cached_bwd``.
     """
@@ -169,9 +163,7 @@ def rope_cached_2c_bwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_2c_bwd_impl``.
-        ArgumentError: as ``rope_cached_2c_bwd_impl``.
-        NoKernelError: as ``rope_cached_2c_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_bwd_impl``.
 
     Source: AITER ``rope_cached_2c_bwd``.
     """
@@ -217,9 +209,7 @@ def rope_thd_bwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_thd_bwd_impl``.
-        ArgumentError: as ``rope_thd_bwd_impl``.
-        NoKernelError: as ``rope_thd_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_bwd_impl``.
 
     Source: AITER ``rope_thd_bwd``.
     """
@@ -262,9 +252,7 @@ def rope_2d_bwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_2d_bwd_impl``.
-        ArgumentError: as ``rope_2d_bwd_impl``.
-        NoKernelError: as ``rope_2d_bwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_bwd_impl``.
 
     Source: AITER ``rope_2d_bwd``.
     """

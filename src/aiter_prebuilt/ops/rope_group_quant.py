@@ -35,7 +35,9 @@ def fused_kv_norm_rope_group_quant(
     quant_group_size: int = 64,
     scale_dtype: str = "e8m0",
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """RMSNorm of latent keys, rotary embedding of their last elements, the others as fp8, into two paged caches.
+    """Normalise, rotate and quantise latent keys into caches.
+
+    RMSNorm of the keys, rotary embedding of their last elements, the others as fp8, into two paged caches.
 
     Args:
         kv: [tokens, D] or [tokens, 1, D] bf16 or fp16, D a multiple of 8 and at most 512; rows at multiples of 16 bytes.
@@ -58,8 +60,8 @@ def fused_kv_norm_rope_group_quant(
         k_nope_scale_buff and k_rope_buff.
 
     Raises:
-        UnsupportedError: another group size or type of scales, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
+        UnsupportedError: another group size or type of scales, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``fused_kv_norm_rope_group_quant``.
     """
@@ -83,13 +85,15 @@ def inverse_rope_group_quant(
     x_fp8: torch.Tensor | None = None,
     x_scale: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rotary embedding undone in the last elements of each head, and heads as fp8 with a power of two for each group.
+    """Undo a rotation and quantise heads to fp8.
+
+    Rotary embedding is undone in the last elements of each head; heads become fp8 with a power of two for each group.
 
     Args:
         o: [tokens, heads, head_dim] bf16 or fp16, head_dim at most 512; each head begins at a multiple of 16 bytes.
         positions: int64, at least one for each token, cut to the rows of cos_cache.
-        cos_cache: [positions, rot / 2], of the type of o, rot a multiple of 8. The last rot elements are
-            turned back, in neighbouring pairs.
+        cos_cache: [positions, rot / 2], of the type of o, rot a multiple of 8. The last rot elements are turned back, in
+            neighbouring pairs.
         sin_cache: as cos_cache, with its strides.
         num_groups: parts of a token with scales of their own, of D = heads * head_dim / num_groups elements each.
         quant_group_size: 32, 64 or 128; it divides head_dim and D. The scale of a group is the smallest power of two of which
@@ -104,8 +108,8 @@ def inverse_rope_group_quant(
         x_fp8 and x_scale.
 
     Raises:
-        UnsupportedError: another group size or layout, or a tensor that requires grad. ArgumentError, NoKernelError: the call
-            does not fit.
+        UnsupportedError: another group size or layout, or a tensor that requires grad.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: OCP Microscaling Formats (MX) 1.0; AITER ``inverse_rope_group_quant``.
     """

@@ -28,7 +28,9 @@ def rope_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_fwd_impl`` on one tensor that is both.
+    """Rotate ``input`` in place by each position's angles.
+
+    ``rope_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -38,9 +40,7 @@ def rope_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_fwd_impl``.
-        ArgumentError: as ``rope_fwd_impl``.
-        NoKernelError: as ``rope_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_fwd_impl``.
 
     Source: AITER ``rope_fwd_inplace``.
     """
@@ -55,7 +55,9 @@ def rope_2c_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input_x`` and ``input_y`` in place: ``rope_2c_fwd_impl`` on tensors that are both.
+    """Rotate two inputs in place by each position's angles.
+
+    ``rope_2c_fwd_impl`` with the inputs as results.
 
     Args:
         input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -66,9 +68,7 @@ def rope_2c_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_2c_fwd_impl``.
-        ArgumentError: as ``rope_2c_fwd_impl``.
-        NoKernelError: as ``rope_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_fwd_impl``.
 
     Source: AITER ``rope_2c_fwd_inplace``.
     """
@@ -85,7 +85,9 @@ def rope_cached_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_cached_fwd_impl`` on one tensor that is both.
+    """Rotate ``input`` in place by cached cosines and sines.
+
+    ``rope_cached_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -96,9 +98,7 @@ def rope_cached_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_fwd_impl``.
-        ArgumentError: as ``rope_cached_fwd_impl``.
-        NoKernelError: as ``rope_cached_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_fwd_impl``.
 
     Source: AITER ``rope_cached_fwd_inplace``.
     """
@@ -114,7 +114,9 @@ def rope_cached_2c_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_2c_fwd_impl`` on tensors that are both.
+    """Rotate two inputs in place by cached cosines and sines.
+
+    ``rope_cached_2c_fwd_impl`` with the inputs as results.
 
     Args:
         input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -126,9 +128,7 @@ def rope_cached_2c_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_2c_fwd_inplace``.
     """
@@ -146,7 +146,9 @@ def rope_cached_positions_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_cached_positions_fwd_impl`` on one tensor that is both.
+    """Rotate in place by cached values at given positions.
+
+    ``rope_cached_positions_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -158,9 +160,7 @@ def rope_cached_positions_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_fwd_inplace``.
     """
@@ -179,7 +179,9 @@ def rope_cached_positions_2c_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_positions_2c_fwd_impl`` on tensors that are both.
+    """Rotate two inputs in place by cached values at positions.
+
+    ``rope_cached_positions_2c_fwd_impl`` with the inputs as results.
 
     Args:
         input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -192,9 +194,7 @@ def rope_cached_positions_2c_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_2c_fwd_inplace``.
     """
@@ -222,7 +222,9 @@ def rope_cached_positions_offsets_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_cached_positions_offsets_fwd_impl`` on one tensor that is both.
+    """Rotate in place by cached values at offset positions.
+
+    ``rope_cached_positions_offsets_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -235,9 +237,7 @@ def rope_cached_positions_offsets_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_offsets_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_offsets_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_fwd_inplace``.
     """
@@ -257,7 +257,9 @@ def rope_cached_positions_offsets_2c_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input_x`` and ``input_y`` in place: ``rope_cached_positions_offsets_2c_fwd_impl`` on tensors that are both.
+    """Rotate two inputs in place by values at offset positions.
+
+    ``rope_cached_positions_offsets_2c_fwd_impl`` with the inputs as results.
 
     Args:
         input_x: [S, B, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -271,9 +273,7 @@ def rope_cached_positions_offsets_2c_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd_inplace``.
     """
@@ -300,7 +300,9 @@ def rope_thd_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_thd_fwd_impl`` on one tensor that is both.
+    """Rotate packed sequences in place by each position's angles.
+
+    ``rope_thd_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [T, H, D], written; bf16, fp16 or fp32, may be strided.
@@ -311,9 +313,7 @@ def rope_thd_fwd_inplace(
         nope_first: the end of a head is turned, else its start; the rest is copied.
 
     Raises:
-        UnsupportedError: as ``rope_thd_fwd_impl``.
-        ArgumentError: as ``rope_thd_fwd_impl``.
-        NoKernelError: as ``rope_thd_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_fwd_impl``.
 
     Source: AITER ``rope_thd_fwd_inplace``.
     """
@@ -332,7 +332,9 @@ def rope_2d_fwd_inplace(
     reuse_freqs_front_part: bool,
     nope_first: bool,
 ) -> None:
-    """Turn ``input`` in place: ``rope_2d_fwd_impl`` on one tensor that is both.
+    """Rotate image tokens in place by their row and column.
+
+    ``rope_2d_fwd_impl`` with one tensor for input and result.
 
     Args:
         input: [B, H * W, heads, D], written; bf16, fp16 or fp32, may be strided.
@@ -347,9 +349,7 @@ def rope_2d_fwd_inplace(
         nope_first: nothing here: each half is turned whole.
 
     Raises:
-        UnsupportedError: as ``rope_2d_fwd_impl``.
-        ArgumentError: as ``rope_2d_fwd_impl``.
-        NoKernelError: as ``rope_2d_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_fwd_impl``.
 
     Source: AITER ``rope_2d_fwd_inplace``.
     """

@@ -41,9 +41,7 @@ def rope_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_fwd_impl``.
-        ArgumentError: as ``rope_fwd_impl``.
-        NoKernelError: as ``rope_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_fwd_impl``.
 
     Source: AITER ``rope_fwd``.
     """
@@ -78,9 +76,7 @@ def rope_cached_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_fwd_impl``.
-        ArgumentError: as ``rope_cached_fwd_impl``.
-        NoKernelError: as ``rope_cached_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_fwd_impl``.
 
     Source: AITER ``rope_cached_fwd``.
     """
@@ -117,9 +113,7 @@ def rope_cached_positions_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_fwd``.
     """
@@ -160,9 +154,7 @@ def rope_cached_positions_offsets_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_offsets_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_offsets_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_fwd``.
     """
@@ -197,9 +189,7 @@ def rope_thd_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_thd_fwd_impl``.
-        ArgumentError: as ``rope_thd_fwd_impl``.
-        NoKernelError: as ``rope_thd_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_thd_fwd_impl``.
 
     Source: AITER ``rope_thd_fwd``.
     """
@@ -240,9 +230,7 @@ def rope_2d_fwd(
         A tensor of that shape and type, with its strides where it is dense.
 
     Raises:
-        UnsupportedError: as ``rope_2d_fwd_impl``.
-        ArgumentError: as ``rope_2d_fwd_impl``.
-        NoKernelError: as ``rope_2d_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2d_fwd_impl``.
 
     Source: AITER ``rope_2d_fwd``.
     """

@@ -42,9 +42,7 @@ def rope_2c_fwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_2c_fwd_impl``.
-        ArgumentError: as ``rope_2c_fwd_impl``.
-        NoKernelError: as ``rope_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_2c_fwd_impl``.
 
     Source: AITER ``rope_2c_fwd``.
     """
@@ -90,9 +88,7 @@ def rope_cached_2c_fwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_2c_fwd``.
     """
@@ -141,9 +137,7 @@ def rope_cached_positions_2c_fwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_2c_fwd``.
     """
@@ -195,9 +189,7 @@ def rope_cached_positions_offsets_2c_fwd(
         Two tensors of those shapes and types, with their strides where they are dense.
 
     Raises:
-        UnsupportedError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
-        ArgumentError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
-        NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``rope_cached_positions_offsets_2c_fwd_impl``.
 
     Source: AITER ``rope_cached_positions_offsets_2c_fwd``.
     """

@@ -49,8 +49,7 @@ def random_sample(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``random_sample``; Salmon et al., Philox4x32-10.
     """
@@ -82,8 +81,7 @@ def mixed_sample(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``mixed_sample``.
     """
@@ -108,8 +106,7 @@ def exponential(out: torch.Tensor, lambd: float = 1.0, generator: Any = None, ep
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``exponential``.
     """

@@ -39,8 +39,7 @@ def top_k_renorm_probs(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``top_k_renorm_probs``.
     """
@@ -86,8 +85,7 @@ def top_p_sampling_from_probs(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``top_p_sampling_from_probs``; Salmon et al., Philox4x32-10.
     """
@@ -132,8 +130,7 @@ def top_k_top_p_sampling_from_probs(
 
     Raises:
         UnsupportedError: a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``top_k_top_p_sampling_from_probs``; Salmon et al., Philox4x32-10.
     """

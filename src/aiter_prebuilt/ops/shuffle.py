@@ -25,7 +25,9 @@ def shuffle_weight(
     gate_up: bool = False,
     pad_k_to: int = 0,
 ) -> torch.Tensor:
-    """Put a weight into the order in which a wave reads it, with the same shape and dtype.
+    """Reorder a weight as a wave reads it.
+
+    The shape and dtype stay.
 
     With ``(IN, IK) = layout``, ``BK = 2 * IK`` and KP elements in 16 bytes (32 with ``use_int4``: two values
     make one byte later), every block of IN rows and BK columns is stored as ``[BK / KP][IN][KP]``, the blocks

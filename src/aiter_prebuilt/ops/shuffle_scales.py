@@ -18,8 +18,9 @@ _ONE = 0x7F
 
 
 def e8m0_shuffle(scale: torch.Tensor | None) -> torch.Tensor | None:
-    """Scales of MXFP4 in the order in which a wave reads them: blocks of 32 rows and 8 columns, (r, c) of a block at place
-    ``((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16``.
+    """Reorder scales of MXFP4 as a wave reads them.
+
+    Blocks have 32 rows and 8 columns, (r, c) of a block at place ``((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16``.
 
     Args:
         scale: [M, N], any type of one byte; fp32 and None are given back as they are.
@@ -41,7 +42,9 @@ def shuffle_scale(
     is_guinterleave: bool = False,
     gate_up: bool = False,
 ) -> torch.Tensor | None:
-    """Scales of MXFP4 as :func:`e8m0_shuffle` has them, or as ck_tile's mixtures of experts read them.
+    """Reorder scales of MXFP4 for the kernels.
+
+    As :func:`e8m0_shuffle` does, or as ck_tile's mixtures of experts read them.
 
     Args:
         src: [M, N], any type of one byte; fp32 and None are given back as they are.
@@ -99,7 +102,7 @@ def _padded(src: torch.Tensor, rows: int) -> torch.Tensor:
 
 
 def shuffle_scale_a16w4(src: torch.Tensor | None, experts_cnt: int, gate_up: bool) -> torch.Tensor | None:
-    """:func:`shuffle_scale` with ``is_guinterleave``.
+    """Call :func:`shuffle_scale` with ``is_guinterleave``.
 
     Args:
         src: [M, N], any type of one byte; fp32 and None are returned as they are.
@@ -107,10 +110,10 @@ def shuffle_scale_a16w4(src: torch.Tensor | None, experts_cnt: int, gate_up: boo
         gate_up: rows of gate come before rows of up, as of :func:`shuffle_scale`.
 
     Returns:
-        as there.
+        as of :func:`shuffle_scale`.
 
     Raises:
-        ValueError: as there.
+        ValueError: as :func:`shuffle_scale`.
 
     Source: AITER ``shuffle_scale_a16w4``.
     """
@@ -123,7 +126,7 @@ def moe_shuffle_scale(
     is_guinterleave: bool = False,
     gate_up: bool = False,
 ) -> torch.Tensor | None:
-    """:func:`shuffle_scale`, which is what AITER makes of it on these targets.
+    """Call :func:`shuffle_scale`, as AITER does on these targets.
 
     Args:
         src: [M, N], any type of one byte; fp32 and None are returned as they are.
@@ -132,10 +135,10 @@ def moe_shuffle_scale(
         gate_up: with ``is_guinterleave``, rows of gate come before rows of up.
 
     Returns:
-        as there.
+        as of :func:`shuffle_scale`.
 
     Raises:
-        ValueError: as there.
+        ValueError: as :func:`shuffle_scale`.
 
     Source: AITER ``moe_shuffle_scale``.
     """
@@ -143,7 +146,7 @@ def moe_shuffle_scale(
 
 
 def shuffle_weight_a16w4(src: torch.Tensor, NLane: int, gate_up: bool) -> torch.Tensor:
-    """``shuffle_weight`` of ``(NLane, 16)`` with ``is_guinterleave``.
+    """Call ``shuffle_weight`` of ``(NLane, 16)`` with ``is_guinterleave``.
 
     Args:
         src: [E, N, K] of one byte: experts' rows of gate, then of up.
@@ -168,7 +171,7 @@ def moe_shuffle_weight(
     gate_up: bool = False,
     layout: tuple[int, int] = (16, 16),
 ) -> torch.Tensor:
-    """``shuffle_weight``, which is what AITER makes of it on these targets.
+    """Call ``shuffle_weight``, as AITER does on these targets.
 
     Args:
         src: [E, N, K].

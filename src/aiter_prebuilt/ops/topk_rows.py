@@ -44,8 +44,7 @@ def topk_plain(
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
-        ArgumentError: the call does not fit.
-        NoKernelError: the call does not fit.
+        ArgumentError, NoKernelError: the call does not fit.
 
     Source: AITER ``topk_plain``.
     """
@@ -79,9 +78,7 @@ def topk(
 
     Raises:
         ValueError: as of AITER's, an option that it does not serve, or no two dims.
-        UnsupportedError: as ``topk_plain``.
-        ArgumentError: as ``topk_plain``.
-        NoKernelError: as ``topk_plain``.
+        UnsupportedError, ArgumentError, NoKernelError: as ``topk_plain``.
 
     Source: AITER's Triton ``topk``.
     """

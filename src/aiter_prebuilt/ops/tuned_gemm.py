@@ -41,9 +41,7 @@ class TunedGemm:
             [..., N].
 
         Raises:
-            UnsupportedError: as ``gemm_a16w16``.
-            ArgumentError: as ``gemm_a16w16``.
-            NoKernelError: as ``gemm_a16w16``.
+            UnsupportedError, ArgumentError, NoKernelError: as ``gemm_a16w16``.
 
         Source: AITER ``tgemm.mm``.
         """

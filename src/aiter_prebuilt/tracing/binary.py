@@ -1,4 +1,7 @@
-"""What Dynamo traces of the functions of ``ops/elementwise.py``: as ``calls``."""
+"""Traced forms of the functions of ``ops/elementwise.py``.
+
+As in ``calls``.
+"""
 
 from __future__ import annotations
 
@@ -13,49 +16,49 @@ _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
 
 
 def add(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.add``."""
+    """Trace ``aiter_prebuilt.add``."""
     return _called("add", input, other, in_place=False)
 
 
 def sub(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.sub``."""
+    """Trace ``aiter_prebuilt.sub``."""
     return _called("sub", input, other, in_place=False)
 
 
 def mul(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.mul``."""
+    """Trace ``aiter_prebuilt.mul``."""
     return _called("mul", input, other, in_place=False)
 
 
 def div(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.div``."""
+    """Trace ``aiter_prebuilt.div``."""
     return _called("div", input, other, in_place=False)
 
 
 def binary_mixed(input: Any, other: Any, op: int) -> Any:
-    """Of ``aiter_prebuilt.binary_mixed``."""
+    """Trace ``aiter_prebuilt.binary_mixed``."""
     out, given = views("binary_mixed", input, other, False, kind="f32")
     _OPS.binary_mixed.default(*given, op)
     return out
 
 
 def add_(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.add_``."""
+    """Trace ``aiter_prebuilt.add_``."""
     return _called("add_", input, other, in_place=True)
 
 
 def sub_(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.sub_``."""
+    """Trace ``aiter_prebuilt.sub_``."""
     return _called("sub_", input, other, in_place=True)
 
 
 def mul_(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.mul_``."""
+    """Trace ``aiter_prebuilt.mul_``."""
     return _called("mul_", input, other, in_place=True)
 
 
 def div_(input: Any, other: Any) -> Any:
-    """Of ``aiter_prebuilt.div_``."""
+    """Trace ``aiter_prebuilt.div_``."""
     return _called("div_", input, other, in_place=True)
 
 

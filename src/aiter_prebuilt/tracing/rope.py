@@ -1,4 +1,7 @@
-"""What Dynamo traces of the functions of ``ops/rope_cache_kv.py`` and ``ops/qk_norm.py``: as ``calls``."""
+"""Traced forms of the functions of ``ops/rope_cache_kv.py`` and ``ops/qk_norm.py``.
+
+As in ``calls``.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def fused_qk_rope_reshape_and_cache(
     k_scale: Any, v_scale: Any, is_neox: bool, flash_layout: bool, apply_scale: bool, offs: Any, q_out: Any, k_out: Any,
     output_zeros: bool, zeros_out: Any,
 ) -> Any:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
+    """Trace ``aiter_prebuilt.fused_qk_rope_reshape_and_cache``."""
     q_out = like(q) if q_out is None else q_out
     k_out = like(k) if k_out is None else k_out
     if zeros_out is None and output_zeros:
@@ -37,7 +40,7 @@ def fused_kv_norm_rope_group_quant(
     kv: Any, kv_weight: Any, positions: Any, slot_mapping: Any, cos_cache: Any, sin_cache: Any, eps: float,
     k_nope_scale_buff: Any, k_rope_buff: Any, is_neox: bool, quant_group_size: int,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_kv_norm_rope_group_quant``."""
+    """Trace ``aiter_prebuilt.fused_kv_norm_rope_group_quant``."""
     _OPS.fused_kv_norm_rope_group_quant.default(
         kv, kv_weight, positions, slot_mapping, cos_cache, sin_cache, k_nope_scale_buff, k_rope_buff, eps, is_neox,
         quant_group_size,
@@ -49,7 +52,7 @@ def inverse_rope_group_quant(
     o: Any, positions: Any, cos_cache: Any, sin_cache: Any, num_groups: int, quant_group_size: int, scale_layout: str,
     x_fp8: Any, x_scale: Any,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Of ``aiter_prebuilt.inverse_rope_group_quant``."""
+    """Trace ``aiter_prebuilt.inverse_rope_group_quant``."""
     x_fp8, x_scale = inverse_results(o, num_groups, quant_group_size, scale_layout, x_fp8, x_scale)
     _OPS.inverse_rope_group_quant.default(
         o,
@@ -71,7 +74,7 @@ def fused_qk_norm_rope_cache_pts_quant_shuffle(
     slot_mapping: Any, per_tensor_k_scale: float, per_tensor_v_scale: float, k_out: Any, v_out: Any, return_kv: bool,
     use_shuffle_layout: bool, block_size: int, x: int, rotary_dim: int,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
+    """Trace ``aiter_prebuilt.fused_qk_norm_rope_cache_pts_quant_shuffle``."""
     layout = (max(block_size, 1), x if use_shuffle_layout else 0)
     keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
     values = values_of(cache_of(v_cache, (num_heads_v, head_size), layout, keys=False), True)
@@ -90,7 +93,7 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     k_cache: Any, v_cache: Any, slot_mapping: Any, per_tensor_k_scale: float, per_tensor_v_scale: float, k_out: Any, v_out: Any,
     return_kv: bool, use_shuffle_layout: bool, block_size: int, x: int, rotary_dim: int, gemma_norm: bool,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle``."""
+    """Trace ``aiter_prebuilt.fused_qk_norm_mrope_3d_cache_pts_quant_shuffle``."""
     sections = sections_of("fused_qk_norm_mrope_3d_cache_pts_quant_shuffle", mrope_section_)
     layout = (max(block_size, 1), x if use_shuffle_layout else 0)
     keys = keys_of(cache_of(k_cache, (num_heads_k, head_size), layout, keys=True), True)
@@ -107,7 +110,7 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
 def fused_qk_rope_concat_and_cache_mla(
     q_nope: Any, q_pe: Any, kv_c: Any, k_pe: Any, kv_cache: Any, *more: Any
 ) -> None:
-    """Of ``aiter_prebuilt.fused_qk_rope_concat_and_cache_mla``."""
+    """Trace ``aiter_prebuilt.fused_qk_rope_concat_and_cache_mla``."""
     keys = (each.unsqueeze(1) if each.dim() == 2 else each for each in (kv_c, k_pe))
     cache = kv_cache.unsqueeze(2) if kv_cache.dim() == 3 else kv_cache
     _OPS.fused_qk_rope_concat_and_cache_mla.default(q_nope, q_pe, *keys, cache, *more)
@@ -118,7 +121,7 @@ def fused_qk_rope_cat_and_cache_mla(
     is_neox: bool, num_decode_toks_for_zeros: int, apply_scale: bool, q_out: Any, decode_q_pe_out: Any, k_pe_out: Any,
     q_out_dtype: Any, shuffled_kv_cache: bool,
 ) -> Any:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
+    """Trace ``aiter_prebuilt.fused_qk_rope_cat_and_cache_mla``."""
     (rows, heads, rank), turned = q_nope.shape[:3], q_pe.shape[2]
     kind = q_nope.dtype if q_out_dtype is None else q_out_dtype
     few = (num_decode_toks_for_zeros, heads)
@@ -136,7 +139,7 @@ def fused_qk_rope_cat_and_cache_mla(
 def fused_qk_rmsnorm_plain(
     q_out: Any, q: Any, q_weight: Any, q_eps: float, k_out: Any, k: Any, k_weight: Any, k_eps: float
 ) -> Any:
-    """Of ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
+    """Trace ``aiter_prebuilt.fused_qk_rmsnorm_plain``."""
     q_out = like(q) if q_out is None else q_out
     k_out = like(k) if k_out is None else k_out
     _OPS.fused_qk_rmsnorm_plain.default(q_out, q, q_weight, k_out, k, k_weight, q_eps, k_eps)
@@ -148,7 +151,7 @@ def fused_qk_rmsnorm_group_quant(
     q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, group_size: int, transpose_scale: bool,
     gemma_norm: bool,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
+    """Trace ``aiter_prebuilt.fused_qk_rmsnorm_group_quant``."""
     tensors = (
         q_out_quantized,
         q_out_scale,
@@ -169,7 +172,7 @@ def fused_qk_rmsnorm_per_token_quant(
     q_out_quantized: Any, q_out_scale: Any, q: Any, q_weight: Any, q_epsilon: float, q_out_unquantized: Any, k_out: Any,
     q_res_out: Any, k: Any, k_weight: Any, k_epsilon: float | None, q_residual: Any, gemma_norm: bool,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
+    """Trace ``aiter_prebuilt.fused_qk_rmsnorm_per_token_quant``."""
     tensors = (
         q_out_quantized,
         q_out_scale,

@@ -78,10 +78,7 @@ class Bound:
             tensors: what was passed for ``signature.arguments``, in order.
 
         Raises:
-            ArgumentKindError: the call cannot be right.
-            ArgumentDTypeError: the call cannot be right.
-            ArgumentDeviceError: the call cannot be right.
-            ArgumentShapeError: the call cannot be right.
+            ArgumentKindError, ArgumentDTypeError, ArgumentDeviceError, ArgumentShapeError: the call cannot be right.
         """
         self.signature = signature
         self.symbols = symbols_of(signature)
