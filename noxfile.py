@@ -104,15 +104,19 @@ def install_for(session: nox.Session) -> None:
         install(session, *groups("farm", "release"))
 
 
-def run(session: nox.Session, program: str, *words: str, **options: Any) -> None:
-    """Run a program of the shared environment, with ``src`` to import from unless ``env`` says otherwise."""
+def run(session: nox.Session, program: str, *words: str, **options: Any) -> Any:
+    """Run a program of the shared environment, with ``src`` to import from unless ``env`` says otherwise.
+
+    Returns:
+        What it prints, if ``silent``.
+    """
     folder = folder_of(session)
     environment = {
         **ENVIRONMENT,
         **options.pop("env", {}),
         "PATH": f"{folder}{os.pathsep}{os.environ['PATH']}",
     }
-    session.run(str(folder / program), *words, env=environment, **options)
+    return session.run(str(folder / program), *words, env=environment, **options)
 
 
 def install(session: nox.Session, *words: str) -> None:
@@ -170,6 +174,18 @@ def tests(session: nox.Session) -> None:
         "ZIG_GLOBAL_CACHE_DIR": str(CACHE / "zig"),
     }
     run(session, "python", "-m", "pytest", "-q", *PROCESSES, *session.posargs, env=environment)
+
+
+@shared
+def quick(session: nox.Session) -> None:
+    """Check an edit in about a minute: ruff, changed test files, and the fastest of the others."""
+    install(session, *groups("lint", "test"))
+    install_torch(session)
+    build_tools(session, "develop")
+    run(session, "ruff", "check", ".")
+    changed = str(session.run("git", "diff", "--name-only", "HEAD", external=True, silent=True)).split()
+    chosen = str(run(session, "python", "tests/support/seconds.py", *changed, silent=True)).split()
+    run(session, "python", "-m", "pytest", "-q", *PROCESSES, *chosen)
 
 
 @shared
@@ -390,12 +406,13 @@ def peers(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, the manifests, and the workflow of a CI service."""
+    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, and the workflow of a CI service."""
     install(session, *groups("lint", "test", "workflow"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
     run(session, "python", "ci/cpp_lint.py")
+    run(session, "python", "ci/pages.py")
     build_tools(session, "lint")
     run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
     run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)

@@ -26,12 +26,21 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 SHARED = "AITER_PREBUILT_TEST_SHARED"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """``--record-seconds`` writes how long each file took (support/seconds.py)."""
+    parser.addoption("--record-seconds", action="store_true", help="renew tests/data/seconds.json")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """One seed and one folder for all processes of this run, which inherit them; what was run is told where that is wanted."""
     if not hasattr(config, "workerinput") and os.environ.get("AITER_PREBUILT_RAN"):
         from support.ran import Ran
 
         config.pluginmanager.register(Ran(Path(os.environ["AITER_PREBUILT_RAN"])))
+    if not hasattr(config, "workerinput") and config.getoption("--record-seconds"):
+        from support import seconds
+
+        config.pluginmanager.register(seconds.Seconds(seconds.FILE))
     if not hasattr(config, "workerinput") and SHARED not in os.environ:
         os.environ.setdefault("AITER_PREBUILT_TEST_SEED", str(random.randrange(1 << 31)))
         os.environ[SHARED] = tempfile.mkdtemp(prefix="apb-calls-")

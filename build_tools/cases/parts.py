@@ -7,7 +7,7 @@ from pathlib import Path
 
 from build_tools.cases import make, table
 from build_tools.cases import reference as references
-from build_tools.cases.meaning import REFERENCE
+from build_tools.cases.receipt_state import REFERENCE
 from build_tools.cases.subject import Subject
 from build_tools.cases.table import Cases
 from build_tools.errors import ManifestError

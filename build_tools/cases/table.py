@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiter_prebuilt.contract.dtype import TARGET_FP8
 from build_tools.cases import bind, draw, words
 from build_tools.cases import reference as references
-from build_tools.cases.meaning import CASES, REFERENCE, meanings
+from build_tools.cases.receipt_state import CASES, REFERENCE, meanings
 from build_tools.cases.subject import Subject
 from build_tools.cases.words import Words
 from build_tools.errors import ManifestError
@@ -26,7 +26,7 @@ _UNASKED: Final = "unasked.toml"
 class Cases:
     """What proves one operator. ``calls`` and ``golden`` have the words of ``default`` in them already; ``insensitive``: what the
     cases need not notice, with the reason, of the operator or of one kernel (``kernel.name``); ``states``: target -> a name for
-    all that is asked there (``meaning.py``); ``unasked``: why sizes need not have two values yet, nothing where they must;
+    all that is asked there (``receipt_state.py``); ``unasked``: why sizes need not have two values yet, nothing where they must;
     ``unshared``: why strides that let elements share memory need no call yet.
     """
 

@@ -28,7 +28,7 @@ def call_forms(models: Models, manifest: Manifest) -> dict[str, Any]:
     named = {model.short: (name, model) for name, model in models.models.items() if model.short}
     used = {key: told for _, model in named.values() for key, told in calls_of(models, model)}
     return {
-        "fp8": {name: target.fp8 for name, target in manifest.targets.items() if target.vendor == "amd"},
+        "fp8": {name: target.fp8 for name, target in manifest.amd.items()},
         "forms": {key: _form(told, operators) for key, told in sorted(used.items())},
         "models": {
             short: {"name": name, "calls": list(_calls(models, model, operators))}

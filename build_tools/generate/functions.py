@@ -51,28 +51,41 @@ def functions(family: Family) -> str | None:
     return "\n".join([*head, *bodies]) + "\n"
 
 
-def refusals_of(module: str, operators: Sequence[Operator]) -> str | None:
-    """Refusals of the functions that ``ops/<module>.py`` has by hand, or None when they refuse nothing. Eager and traced ones
-    call them, so they are a module that imports neither.
+def refusals_of(family: Family) -> str | None:
+    """Write the module of what a family's hand-written functions refuse.
+
+    Eager and traced functions call the refusals. So the module imports neither.
+
+    Args:
+        family: the family.
+
+    Returns:
+        The text. None if they refuse nothing.
     """
-    mine = [operator for operator in operators if operator.function == module and refused(operator)]
+    mine = [operator for operator in family.operators if operator.function is not None and refused(operator)]
     if not mine:
         return None
     bodies = [line for operator in mine for line in ("", "", *refusing(operator))]
-    families = "|".join(sorted({operator.family for operator in mine}))
-    tensors = any("torch." in line for line in bodies)
-    enums = any("Enum" in line for line in bodies)
+    types = _for_types(bodies)
     head = [
-        NOTICE.format(families=families),
-        f'"""Options that no kernel covers, of the functions in ``ops/{module}.py``."""',
+        NOTICE.format(families=family.family),
+        f'"""Refuse options that no kernel of the family ``{family.family}`` covers."""',
         "",
         "from __future__ import annotations",
         "",
-        *(["from typing import TYPE_CHECKING", ""] if tensors or enums else []),
+        *(["from typing import TYPE_CHECKING", ""] if types else []),
         *_common(bodies),
-        *(_ENUM[: None if tensors else 3] if enums else _TORCH if tensors else []),
+        *types,
     ]
     return "\n".join([*head, *bodies]) + "\n"
+
+
+def _for_types(bodies: Sequence[str]) -> tuple[str, ...]:
+    """Import what only annotations name."""
+    tensors = any("torch." in line for line in bodies)
+    if any("Enum" in line for line in bodies):
+        return _ENUM if tensors else _ENUM[:3]
+    return _TORCH if tensors else ()
 
 
 def _common(bodies: Sequence[str]) -> list[str]:

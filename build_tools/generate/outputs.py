@@ -5,15 +5,27 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from build_tools.errors import ManifestError, StaleFilesError
+from build_tools.errors import StaleFilesError
 from build_tools.files.reproducible import write_atomic
-from build_tools.generate import call_forms, exports, functions, layout, matrix, signatures, table, traced
+from build_tools.generate import (
+    call_forms,
+    exit_codes,
+    exports,
+    functions,
+    layout,
+    matrix,
+    signatures,
+    table,
+    traced,
+)
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
 from build_tools.shapes import models
 from build_tools.tools import pins
 
 GENERATED: Final = Path("src/aiter_prebuilt/ops/generated")
+#: What hand-written functions refuse.
+REFUSALS: Final = Path("src/aiter_prebuilt/ops/refusals")
 COMMAND: Final = "python -m build_tools generate"
 
 
@@ -32,18 +44,20 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("src/aiter_prebuilt/tracing/generated.py"): traced.traced(operators),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
+        Path(exit_codes.FILE): exit_codes.page(),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
+        REFUSALS
+        / "__init__.py": f'"""Written by `{COMMAND}`: what hand-written functions refuse. Do not edit."""\n',
         **matrix.files(root),
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
-    for module in sorted({operator.function for operator in operators if operator.function is not None}):
-        if texts.get(module) is not None:
-            raise ManifestError(
-                [f"manifests/{module}: ops/{module}.py, a module by hand, has this name: rename one"]
-            )
-        texts[module] = functions.refusals_of(module, operators)
-    return made | {GENERATED / f"{module}.py": text for module, text in texts.items() if text is not None}
+    refused = {family.family: functions.refusals_of(family) for family in manifest.families.values()}
+    return (
+        made
+        | {GENERATED / f"{name}.py": text for name, text in texts.items() if text is not None}
+        | {REFUSALS / f"{name}.py": text for name, text in refused.items() if text is not None}
+    )
 
 
 def stale(manifest: Manifest, root: Path) -> list[Path]:
@@ -52,7 +66,8 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
-        for path in sorted((root / GENERATED).glob("*.py"))
+        for folder in (GENERATED, REFUSALS)
+        for path in sorted((root / folder).glob("*.py"))
         if path.relative_to(root) not in made
     ]
     return wrong

@@ -29,7 +29,7 @@ def table(operators: Iterable[Operator], targets: Iterable[str]) -> str:
     ]
     for operator in mine:
         cells = [_backends(operator, target) for target in columns]
-        link = f"[`{operator.name}`](#{operator.name})"
+        link = f"[`{operator.name}`](#{operator.name.lower()})"
         lines.append(f"| {link} | {operator.family} | `{operator.module}` | {' | '.join(cells)} |")
     for operator in mine:
         lines += ["", *_section(operator)]

@@ -44,11 +44,11 @@ def traced(operators: Iterable[Operator]) -> str:
     modules: dict[str, list[str]] = {}
     for operator in operators:
         if operator.function is not None and refused(operator):
-            modules.setdefault(operator.function, []).append(f"refuse_{operator.name}")
+            modules.setdefault(operator.family, []).append(f"refuse_{operator.name}")
     imports = [
         line
         for module, names in sorted(modules.items())
-        for line in imported(f"aiter_prebuilt.ops.generated.{module}", sorted(names))
+        for line in imported(f"aiter_prebuilt.ops.refusals.{module}", sorted(names))
     ]
     lines = [*_HEAD.splitlines(), *imports, *_REST.splitlines()]
     direct: dict[str, str] = {}

@@ -9,7 +9,7 @@ from typing import Final
 from aiter_prebuilt.contract.elf import PADDING
 from aiter_prebuilt.contract.structs import fields_of
 from build_tools.errors import CodeObjectError
-from build_tools.objects import codeobject, narrow
+from build_tools.objects import codeobject, subdword_access
 from build_tools.records import (
     ArgFacts,
     AuditReport,
@@ -58,7 +58,7 @@ def judge(
     if result.path is not None:
         data = result.path.read_bytes()
         problems += forbidden(data, facts.symbols, forbidden_symbols)
-        notes += narrow.said(data)
+        notes += subdword_access.said(data)
     return AuditReport(job.id, facts, tuple(problems), tuple(notes))
 
 
@@ -213,7 +213,7 @@ def judge_bytes(subject: str, data: bytes) -> AuditReport:
     except CodeObjectError as error:
         return AuditReport(subject, None, (f"{error.found}. {error.fix}",))
     notes = [f"{kernel.symbol}: {note}" for kernel in facts.kernels for note in _notes(kernel)]
-    notes += narrow.said(data)
+    notes += subdword_access.said(data)
     return AuditReport(subject, facts, tuple(_general(facts)), tuple(notes))
 
 

@@ -35,8 +35,8 @@ _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 class Receipt:
     """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
     with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of all that was asked
-    of the operator (``cases/meaning.py``); ``cases``: the calls that chose it, by :func:`named`, ``calls`` of them; ``worst``:
-    the largest share of the allowed error that was used for certain; ``tools``: what compiled it, name to version.
+    of the operator (``cases/receipt_state.py``); ``cases``: the calls that chose it, by :func:`named`, ``calls`` of them;
+    ``worst``: the largest share of the allowed error that was used for certain; ``tools``: what compiled it, name to version.
     """
 
     digest: str
@@ -116,7 +116,7 @@ def holding(
     known: Mapping[str, Receipt], meanings: Mapping[tuple[str, str, str], str], found: Collection[Finding]
 ) -> dict[str, Receipt]:
     """Those of which the same is asked as then, with the same passed over. ``meanings``: (family, operator, target) -> its
-    state (``cases/meaning.py``).
+    state (``cases/receipt_state.py``).
     """
     passed = [finding for finding in found if finding.served]
     objects = {finding.sha256 for finding in passed}

@@ -13,9 +13,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from build_tools.manifest.problems import suggestion
 from build_tools.manifest.python import PythonSignature
+from build_tools.records import Backend
 
 Scalar = int | bool | str
-Backend = Literal["asm", "hip", "ck", "triton", "flydsl"]
 #: Sets of Composable Kernel's instances, each in the next (`build_tools/plan/sets.py`).
 SAMPLE: Final = "sample"
 CURATED: Final = "curated"
@@ -441,6 +441,11 @@ class Manifest(Record):
     families: dict[str, Family]
     catalogue: Catalogue
     files: dict[str, str]
+
+    @property
+    def amd(self) -> dict[str, Target]:
+        """Targets of AMD, which the embedded device executes."""
+        return {name: target for name, target in self.targets.items() if target.vendor == "amd"}
 
     def of_sets(self) -> frozenset[tuple[str, str]]:
         """(operator, kernel) of all of which a build makes one set of instances or another."""

@@ -109,6 +109,10 @@ def _operator(
     _check_tensors(text, python, covered, problems)
     if text.function is None:
         _check_generated(text, python, problems)
+    elif text.function != family and not text.function.startswith(f"{family}_"):
+        problems.add(
+            f"ops/{text.function}.py does not bear the family's name: {family} or {family}_...", "function"
+        )
     _check_results(text, python, families[family].operators, problems)
     _check_dense(text, problems)
     _check_first_rows(text, problems)

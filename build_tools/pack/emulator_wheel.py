@@ -16,7 +16,7 @@ from build_tools.pack import dist_info, licences, sbom
 from build_tools.pack.archive import RUNTIME, write_members
 from build_tools.tools import host, pins
 from build_tools.tools.host import PLATFORM, compile_project, environment_of, judge, put_library
-from build_tools.tools.kept import kept, key_of
+from build_tools.tools.host_cache import kept, key_of
 
 DISTRIBUTION: Final = f"{RUNTIME}-emulator"
 PACKAGE: Final = "aiter_prebuilt_emulator"

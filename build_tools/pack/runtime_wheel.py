@@ -32,7 +32,7 @@ from build_tools.tools.host import (
     library_ahead,
     put_library,
 )
-from build_tools.tools.kept import kept, key_of
+from build_tools.tools.host_cache import kept, key_of
 from build_tools.tools.pins import Pins
 
 TAG: Final = f"cp310-abi3-{PLATFORM}"

@@ -16,10 +16,10 @@ from build_tools.manifest import model
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.measured import Called, Imported, Importer, called
-from build_tools.plan.once import Once
 from build_tools.plan.recipe import JobDraft, RecipeDraft, draft
 from build_tools.plan.rows import rows_of
 from build_tools.plan.sets import holds, may_lack, set_of
+from build_tools.plan.shared_inputs import Once
 from build_tools.plan.slots import Slots, attribute_records
 from build_tools.plan.tuned_rows import tuned_rows
 from build_tools.plan.variants import Variant, expand

@@ -11,7 +11,7 @@ from build_tools.cases.bind import Bound
 from build_tools.cases.table import Cases
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Target
-from build_tools.prove.narrow import Walked
+from build_tools.prove.call_coverage import Walked
 from build_tools.prove.workers import Line
 
 #: Says what calls would launch with the bundles of a profile.

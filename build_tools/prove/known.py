@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from build_tools.cases.meaning import meanings
+from build_tools.cases.receipt_state import meanings
 from build_tools.judge import findings, receipts
 from build_tools.judge.receipts import Receipt
 

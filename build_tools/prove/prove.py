@@ -11,7 +11,7 @@ from pathlib import Path
 
 from aiter_prebuilt.contract.calls import Call
 from build_tools.cases import table
-from build_tools.cases.meaning import State, meanings
+from build_tools.cases.receipt_state import State, meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import UsageError
@@ -135,7 +135,7 @@ def _cases(settings: Settings, manifest: Manifest) -> dict[str, Cases]:
 
 
 def _targets(settings: Settings, manifest: Manifest) -> list[str]:
-    embedded = [name for name, target in manifest.targets.items() if target.vendor == "amd"]
+    embedded = list(manifest.amd)
     for name in settings.targets:
         if name not in embedded:
             raise UsageError(
@@ -213,7 +213,7 @@ class _Book:
 
     Args:
         known: receipts by recipe.
-        states: what is asked of each operator (``cases/meaning.py``).
+        states: what is asked of each operator (``cases/receipt_state.py``).
         findings: what proofs pass over.
         in_part: operators of which another build makes more instances. There a recipe is chosen by fewer calls, so a receipt
             of such an operator holds whichever of its calls it is about.

@@ -10,7 +10,7 @@ from typing import Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, Bundle, FormatError
 from aiter_prebuilt.contract.judging import judging
-from build_tools.cases.meaning import PACKAGE, State, meanings
+from build_tools.cases.receipt_state import PACKAGE, State, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import SAMPLE, TUNED, Manifest

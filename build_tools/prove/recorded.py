@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.bundle import SUFFIX, FormatError
 from build_tools.cases import make, table
-from build_tools.cases.meaning import State, meanings
+from build_tools.cases.receipt_state import State, meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import UsageError
 from build_tools.judge import findings, receipts

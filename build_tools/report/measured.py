@@ -14,7 +14,7 @@ from typing import Any, Final
 from aiter_prebuilt.contract.records import Operator, TunedRow
 from build_tools.plan.measured import kind_of
 from build_tools.records import MeasuredTable, Plan, UnusedRow, in_tree
-from build_tools.report.chooses import refusal
+from build_tools.report.dead_rows import refusal
 from build_tools.tools import tree
 
 #: Where the trees keep them.

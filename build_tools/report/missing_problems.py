@@ -15,9 +15,7 @@ _PROFILE: Final = "ck-free"
 
 def problems(manifest: Manifest) -> list[str]:
     """A row that some target lacks without a reason; a reason for what is there, for what is no row, or the second one."""
-    targets = tuple(
-        target for target in manifest.profiles[_PROFILE].targets if manifest.targets[target].vendor == "amd"
-    )
+    targets = tuple(target for target in manifest.profiles[_PROFILE].targets if target in manifest.amd)
     rows = {row.operator: row for row in compute(manifest, _PROFILE, targets, None).rows}
     told = Counter(
         (operator, target)

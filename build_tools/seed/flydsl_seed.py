@@ -23,7 +23,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
 from aiter_prebuilt.contract.flydsl_key import build_of, cache_key, parts_of
-from aiter_prebuilt_bridge import flydsl_cache, machine, record
+from aiter_prebuilt_bridge import flydsl_cache, lookup_log, machine
 from build_tools.compile.backends.flydsl_compile import write_linker
 from build_tools.compile.store import Store
 
@@ -231,7 +231,7 @@ def main(argv: list[str]) -> int:
     import aiter_prebuilt_bridge_hook as hook
 
     hook.install()
-    record.LOGGER.setLevel(logging.ERROR)  # each compile would be told
+    lookup_log.LOGGER.setLevel(logging.ERROR)  # each compile would be told
     kept = Kept(Store(Path(request["store"])), request["salt"])
     importlib.import_module("aiter")
     jit: ModuleType = importlib.import_module(flydsl_cache.MODULE)

@@ -141,7 +141,7 @@ def _state(told: ClientCall, form: Form, operator: Operator | None) -> Iterator[
 
 def _sizes(models: Models, manifest: Manifest) -> Iterator[str]:
     """Each call of each model with the first number of tokens of each phase, sizes and all."""
-    fp8 = next(target.fp8 for target in manifest.targets.values() if target.vendor == "amd")
+    fp8 = next(target.fp8 for target in manifest.amd.values())
     for name, model in models.models.items():
         for key, told in calls_of(models, model):
             form = parse(told.call)

@@ -123,7 +123,7 @@ def _done(told: Mapping[str, Any]) -> str:
 def _tell(told: Mapping[str, Any], bundles: Path) -> None:
     """The bundles of a build, and what of them deserves a line."""
     from build_tools.compile.cost import large
-    from build_tools.report import narrow_loops, unpinned
+    from build_tools.report import subdword_loops, unpinned
 
     if any(row["profile"] == "ck-full" for row in told["bundles"]) and told["ck"] != "tuned":
         click.echo(f"Composable Kernel: the {told['ck']} set of instances; --ck tuned compiles all")
@@ -147,7 +147,7 @@ def _tell(told: Mapping[str, Any], bundles: Path) -> None:
         "not proved",
     ]
     print_table("bundles", names, rows)
-    for line in (*large(told), *narrow_loops.lines(told, options.ROOT)):
+    for line in (*large(told), *subdword_loops.lines(told, options.ROOT)):
         click.echo(line)
     if said := unpinned.summary(told):
         click.echo(said)
@@ -201,6 +201,6 @@ def _again(part: str, seed: int | None) -> Recheck:
 
 def _host_ahead() -> AbstractContextManager[None]:
     """Not imported by a build that does not ask for it: it would cost a build with nothing to do a tenth of its time."""
-    from build_tools.pack.ahead import host_ahead
+    from build_tools.pack.precompile import host_ahead
 
     return host_ahead(options.ROOT)

@@ -96,7 +96,7 @@ def _beside_operators(manifest: Manifest, root: Path) -> list[str]:
 
     if (root / module_reasons.FILE).is_file() and (lines := module_problems.of_repository(manifest, root)):
         return lines
-    amd = {name: row.fp8 for name, row in manifest.targets.items() if row.vendor == "amd"}
+    amd = {name: row.fp8 for name, row in manifest.amd.items()}
     return [
         *shapes.of_repository(manifest, root),
         *triton_calls.problems(root, amd),

@@ -142,7 +142,7 @@ def _of_models(models: tuple[str, ...], functions: tuple[str, ...], target: str)
     from build_tools.manifest.parse import load
     from build_tools.shapes import ask, problems
     from build_tools.shapes import models as told
-    from build_tools.timing.words import calls_of
+    from build_tools.timing.call_text import calls_of
 
     if not models:
         return []
@@ -162,9 +162,7 @@ def _modelled(
     from build_tools.timing import document as documents
     from build_tools.timing.calls import Place, asked_of, explained, predicted
 
-    targets = {
-        name: each for name, each in load(options.ROOT / "manifests").targets.items() if each.vendor == "amd"
-    }
+    targets = load(options.ROOT / "manifests").amd
     if target not in targets:
         raise UnknownTargetError(
             f"predict times on {target}", f"the targets are {', '.join(targets)}", "Name one of them"

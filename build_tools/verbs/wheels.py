@@ -62,11 +62,7 @@ def wheels(
     caches: dict[str, list[Seeds]] = {}
     if runtime:
         bundled = {path.name.partition("-")[0] for path in bundles.glob(f"*{SUFFIX}")}
-        targets = [
-            Target(name, row.fp8, row.cus[0])
-            for name, row in manifest.targets.items()
-            if row.vendor == "amd" and name in bundled
-        ]
+        targets = [Target(name, row.fp8, row.cus[0]) for name, row in manifest.amd.items() if name in bundled]
         caches = filled(
             options.ROOT, targets, find(toolchain, options.ROOT), store, click.echo, tritons, flydsl_place
         )

@@ -38,7 +38,7 @@ def get_ps_metadata_v1(
     is_causal: bool,
     sizes: dict[str, int],
 ) -> dict[str, Near]:
-    """The lists of ``prompt_works``; what they do not need stays as it is."""
+    """The lists of ``mla_prefill``; what they do not need stays as it is."""
     queries, pages, lengths = (
         [int(place) for place in places] for places in (seqlens_qo_indptr, pages_kv_indptr, context_lens)
     )

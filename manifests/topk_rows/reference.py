@@ -12,7 +12,7 @@ from build_tools.cases.near import Values
 def _rows(
     logits: Values, starts: Values, ends: Values, rows: int, k: int, shape: tuple[int, int]
 ) -> tuple[Values, Values]:
-    """Places and numbers. NaN is the largest, -0 is below 0. Of equal numbers the first are taken. What is not written is masked."""
+    """Return places and numbers. NaN is the largest, -0 is below 0. Of equal numbers the first are taken. The rest is masked."""
     places = np.ma.array(np.full(shape, -1, np.int64), mask=np.ones(shape, bool))
     numbers = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))
     for row in range(rows):

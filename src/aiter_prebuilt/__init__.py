@@ -20,19 +20,20 @@ from aiter_prebuilt.forks import importing
 if TYPE_CHECKING:
     from aiter_prebuilt.launch.loading import preload
     from aiter_prebuilt.ops import *  # noqa: F403  # ops lists its names in __all__, for type checkers only
+    from aiter_prebuilt.ops.activation_silu import fused_silu_mul
+    from aiter_prebuilt.ops.asm_moe_tkw1 import asm_moe_tkw1
     from aiter_prebuilt.ops.cache_blocks import swap_blocks
     from aiter_prebuilt.ops.custom_all_reduce import CustomAllreduce
     from aiter_prebuilt.ops.enumerations import ActivationType, GateMode, QuantType
-    from aiter_prebuilt.ops.expert_choice import biased_grouped_topk, fused_topk
     from aiter_prebuilt.ops.fused_moe import fused_moe
-    from aiter_prebuilt.ops.mla_works import get_mla_metadata_info_v1
-    from aiter_prebuilt.ops.moe_products import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
+    from aiter_prebuilt.ops.mla_metadata import get_mla_metadata_info_v1
+    from aiter_prebuilt.ops.mla_prefill import get_ps_metadata_info_v1
+    from aiter_prebuilt.ops.moe_gemm_f4 import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
     from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
-    from aiter_prebuilt.ops.moe_weighted_first import asm_moe_tkw1
-    from aiter_prebuilt.ops.plain_topk import topk
-    from aiter_prebuilt.ops.prompt_works import get_ps_metadata_info_v1
-    from aiter_prebuilt.ops.qk_norms import _fused_qk_rmsnorm, fused_qk_rmsnorm
-    from aiter_prebuilt.ops.quantize import (
+    from aiter_prebuilt.ops.moe_sorting import moe_sorting
+    from aiter_prebuilt.ops.moe_topk import biased_grouped_topk, fused_topk
+    from aiter_prebuilt.ops.qk_norm_fused import _fused_qk_rmsnorm, fused_qk_rmsnorm
+    from aiter_prebuilt.ops.quant_hip import (
         dynamic_mxfp4_quant,
         get_hip_quant,
         get_triton_quant,
@@ -42,7 +43,8 @@ if TYPE_CHECKING:
         per_tensor_quant_hip,
         per_token_quant_hip,
     )
-    from aiter_prebuilt.ops.quantize_torch import (
+    from aiter_prebuilt.ops.quant_static import downcast_to_static_fp8, downcast_to_static_fp8_3d
+    from aiter_prebuilt.ops.quant_torch import (
         get_torch_quant,
         per_1x32_f4_quant,
         per_tensor_quant,
@@ -100,9 +102,7 @@ if TYPE_CHECKING:
         shuffle_scale_a16w4,
         shuffle_weight_a16w4,
     )
-    from aiter_prebuilt.ops.silu_mul import fused_silu_mul
-    from aiter_prebuilt.ops.sorting import moe_sorting
-    from aiter_prebuilt.ops.static_fp8 import downcast_to_static_fp8, downcast_to_static_fp8_3d
+    from aiter_prebuilt.ops.topk_rows import topk
     from aiter_prebuilt.ops.tuned_gemm import tgemm
 
 __version__ = VERSION
@@ -195,20 +195,20 @@ _AROUND = {
     "ops.cache_blocks": ("swap_blocks",),
     "ops.custom_all_reduce": ("CustomAllreduce",),
     "ops.enumerations": ("ActivationType", "GateMode", "QuantType"),
-    "ops.expert_choice": ("biased_grouped_topk", "fused_topk"),
+    "ops.moe_topk": ("biased_grouped_topk", "fused_topk"),
     "ops.fused_moe": ("fused_moe",),
-    "ops.mla_works": ("get_mla_metadata_info_v1",),
-    "ops.moe_products": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
+    "ops.mla_metadata": ("get_mla_metadata_info_v1",),
+    "ops.moe_gemm_f4": ("moe_gemm_a4w4", "moe_gemm_a8w4", "moe_gemm_a16w4"),
     "ops.moe_routing": ("routing", "routing_from_hash"),
-    "ops.moe_weighted_first": ("asm_moe_tkw1",),
-    "ops.plain_topk": ("topk",),
-    "ops.prompt_works": ("get_ps_metadata_info_v1",),
-    "ops.qk_norms": ("_fused_qk_rmsnorm", "fused_qk_rmsnorm"),
-    "ops.quantize": (
+    "ops.asm_moe_tkw1": ("asm_moe_tkw1",),
+    "ops.topk_rows": ("topk",),
+    "ops.mla_prefill": ("get_ps_metadata_info_v1",),
+    "ops.qk_norm_fused": ("_fused_qk_rmsnorm", "fused_qk_rmsnorm"),
+    "ops.quant_hip": (
         "dynamic_mxfp4_quant", "get_hip_quant", "get_triton_quant", "per_1x32_f4_quant_hip", "per_1x32_mx_quant_hip",
         "per_group_quant_hip", "per_tensor_quant_hip", "per_token_quant_hip",
     ),
-    "ops.quantize_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
+    "ops.quant_torch": ("get_torch_quant", "per_1x32_f4_quant", "per_tensor_quant", "pertoken_quant"),
     "ops.quick_all_reduce": (
         "init_custom_qr", "qr_all_reduce", "qr_all_reduce_rmsnorm", "qr_destroy", "qr_get_handle", "qr_max_size",
         "qr_open_handles",
@@ -234,9 +234,9 @@ _AROUND = {
         "e8m0_shuffle", "moe_shuffle_scale", "moe_shuffle_weight", "shuffle_scale", "shuffle_scale_a16w4",
         "shuffle_weight_a16w4",
     ),
-    "ops.silu_mul": ("fused_silu_mul",),
-    "ops.sorting": ("moe_sorting",),
-    "ops.static_fp8": ("downcast_to_static_fp8", "downcast_to_static_fp8_3d"),
+    "ops.activation_silu": ("fused_silu_mul",),
+    "ops.moe_sorting": ("moe_sorting",),
+    "ops.quant_static": ("downcast_to_static_fp8", "downcast_to_static_fp8_3d"),
     "ops.tuned_gemm": ("tgemm",),
 }  # fmt: skip
 _HOMES = {name: home for home, names in _AROUND.items() for name in names}

@@ -12,7 +12,7 @@ from aiter_prebuilt.errors import UnsupportedError
 if TYPE_CHECKING:
     import torch
 
-#: What their names begin with in ``readings``.
+#: What their names begin with in ``signature_map``.
 PREFIX: Final = "adapted."
 _HANDLE: Final = 64
 #: MXFP4: columns of a scale, and rows and columns that scales are padded to a multiple of.

@@ -28,7 +28,7 @@ from aiter_prebuilt.contract.kernel_cache import (
     CacheIndexError,
     read,
 )
-from aiter_prebuilt_bridge import record
+from aiter_prebuilt_bridge import lookup_log
 from aiter_prebuilt_bridge.errors import CacheDamagedError
 
 #: Folders of data wheels that are not beside this package, as a path list.
@@ -62,7 +62,7 @@ class Data:
             data, path = self.content(wanted), self.folder / wanted.path
             writable = ownership.problems(str(path))
             if writable:
-                record.once(
+                lookup_log.once(
                     str(path.parent), f"kernels are copied before they are loaded, since {writable[0]}"
                 )
                 path = _copied(wanted, data)

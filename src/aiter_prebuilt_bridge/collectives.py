@@ -12,8 +12,8 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import record, serving
-from aiter_prebuilt_bridge.covers import compare
+from aiter_prebuilt_bridge import lookup_log, serving
+from aiter_prebuilt_bridge.signature_check import compare
 
 MODULE: Final = "aiter.dist.device_communicators.custom_all_reduce"
 NAME: Final = "CustomAllreduce"
@@ -32,10 +32,10 @@ def replace(module: ModuleType) -> None:
     whys = dict(_compared(theirs, CustomAllreduce))
     asked = ((name, whys.get(name, "AITER's has none")) for name in _ESSENTIAL)
     first = next((f"{name}: {why}" for name, why in asked if why), "")
-    record.keep(record.Name(module.__name__, NAME, "public", first, ours="" if first else NAME))
+    lookup_log.keep(lookup_log.Name(module.__name__, NAME, "public", first, ours="" if first else NAME))
     for name, why in whys.items():
         ours = "" if first or why else f"{NAME}.{name}"
-        record.keep(record.Name(module.__name__, f"{NAME}.{name}", "public", first or why, ours=ours))
+        lookup_log.keep(lookup_log.Name(module.__name__, f"{NAME}.{name}", "public", first or why, ours=ours))
     if not first:
         setattr(module, NAME, _made(CustomAllreduce, theirs, [name for name, why in whys.items() if why]))
 
@@ -97,9 +97,9 @@ def _own(name: str, method: Callable[..., Any], theirs: type[Any]) -> Callable[.
     @wraps(method)
     def called(self: Any, *args: Any, **keywords: Any) -> Any:
         whole = f"{NAME}.{name}"
-        with record.asking(whole):
+        with lookup_log.asking(whole):
             if not isinstance(self.__dict__[_OWN], theirs):
-                record.once(whole, "a call goes to a communicator of AITER's own, which is made now")
+                lookup_log.once(whole, "a call goes to a communicator of AITER's own, which is made now")
                 self.__dict__[_OWN] = self.__dict__[_OWN]()
             return getattr(self.__dict__[_OWN], name)(*args, **keywords)
 

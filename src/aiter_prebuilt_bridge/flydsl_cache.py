@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.flydsl_key import PARTS, Asked, build_of, cache_key, parts_of
 from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
-from aiter_prebuilt_bridge import cache_data, record
+from aiter_prebuilt_bridge import cache_data, lookup_log
 from aiter_prebuilt_bridge.cache_data import Data
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -60,9 +60,9 @@ def wrap(jit: ModuleType) -> None:
     lacks = [name for name in (*_SEEN, *_SERVED) if not hasattr(jit, name)]
     if lacks:
         why = f"this FlyDSL has no {', '.join(lacks)}, so its kernels are neither found nor noticed"
-        if record.strict() and any(name in _SEEN for name in lacks):
+        if lookup_log.strict() and any(name in _SEEN for name in lacks):
             raise CompileRefusedError("import FlyDSL", why, f"Unset {VARIABLE} to use it all the same")
-        record.once(TOOL, why)
+        lookup_log.once(TOOL, why)
         return
     names: Any = jit
     if not hasattr(names.JitCacheManager, _MARK):
@@ -104,7 +104,7 @@ def _guarded(compile: Callable[..., Any]) -> Callable[..., Any]:
         jit = sys.modules[MODULE]
         launched = asked(jit)
         told = getattr(_TOLD, "function", "")
-        if launched is not None and (told != launched.function or record.strict()):
+        if launched is not None and (told != launched.function or lookup_log.strict()):
             _missed(launched, jit, _NO_CACHE)
         _TOLD.function = ""
         return compile(*args, **words)
@@ -148,7 +148,7 @@ def _entries(jit: Any) -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     if not _ENTRIES:  # without a lock: see cache_data
         _ENTRIES.append(_read(jit))
         if _ENTRIES[0][1]:
-            record.once(TOOL, _ENTRIES[0][1])
+            lookup_log.once(TOOL, _ENTRIES[0][1])
     return _ENTRIES[0]
 
 
@@ -187,16 +187,16 @@ def _missed(asked: Asked, jit: Any, off: str) -> None:
     """FlyDSL is about to compile a kernel of AITER's. ``off``: why nothing was looked up."""
     _TOLD.function = asked.function
     MISSES[asked.function] += 1
-    if not record.strict() and MISSES[asked.function] > 1:
+    if not lookup_log.strict() and MISSES[asked.function] > 1:
         return
     why = off or _entries(jit)[1] or _nearest(asked, jit)
-    if record.strict():
+    if lookup_log.strict():
         raise CompileRefusedError(
             f"launch {asked.function}",
             f"FlyDSL would compile it now, because {why}",
             f"Unset {VARIABLE} to let it; aiter-prebuilt bridge status says which kernels are ready",
         )
-    record.once(asked.function, f"FlyDSL compiles it, because {why}")
+    lookup_log.once(asked.function, f"FlyDSL compiles it, because {why}")
 
 
 def _nearest(asked: Asked, jit: Any) -> str:

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt_bridge import installed, record, semantic_changes, serving
+from aiter_prebuilt_bridge import installed, lookup_log, semantic_changes, serving
 from aiter_prebuilt_bridge.errors import ForeignFileError
 from aiter_prebuilt_bridge.loader import CORE_MODULES
 from aiter_prebuilt_bridge.sources import Stub, by_module
@@ -181,7 +181,7 @@ def fill(names: dict[str, Any], functions: dict[str, str], made_for: str) -> Non
     """
     here = _here()
     if here != made_for:
-        record.once(
+        lookup_log.once(
             "AITER_JIT_DIR",
             f"its modules were written for AITER {made_for}, and AITER {here} is here: "
             "aiter-prebuilt bridge folder writes them again",

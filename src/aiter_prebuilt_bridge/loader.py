@@ -10,7 +10,7 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import answers, collectives, core, public, stubs, triton_cache
+from aiter_prebuilt_bridge import collectives, core, probe_overrides, public, stubs, triton_cache
 from aiter_prebuilt_bridge_hook import is_finder
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
@@ -54,7 +54,7 @@ def spec_of(
         _wrap_flydsl(sys.modules[_FLYDSL])
     if last in _TOOLS and not _is_tool(spec):
         return spec
-    before = answers.of(last if last in _TOOLS else name)
+    before = probe_overrides.of(last if last in _TOOLS else name)
     after = _after(last if last in _TOOLS else name)
     if before or after:
         around: Any = Executed(spec, before, after)
@@ -134,9 +134,9 @@ class Executed:
         """Execute it."""
         module.__loader__ = self._loader
         code = self._loader.get_code(module.__name__) if self._before else None
-        with answers.surroundings(module.__name__):
+        with probe_overrides.surroundings(module.__name__):
             if isinstance(code, CodeType):
-                code = answers.placed(answers.answered(code, self._before), module.__name__)
+                code = probe_overrides.placed(probe_overrides.answered(code, self._before), module.__name__)
                 exec(code, module.__dict__)  # noqa: S102  # as a loader does
             else:
                 self._loader.exec_module(module)

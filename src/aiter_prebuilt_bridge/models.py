@@ -13,8 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt_bridge import machine, record, serving
-from aiter_prebuilt_bridge.covers import Words, among
+from aiter_prebuilt_bridge import lookup_log, machine, serving
+from aiter_prebuilt_bridge.signature_check import Words, among
 
 if TYPE_CHECKING:
     from aiter_prebuilt.inspection.call_forms import Form
@@ -103,7 +103,7 @@ def _found(form: Form) -> tuple[str, str, str]:
 def _operator(name: str) -> tuple[str, str, str]:
     through = f"{_OPERATORS}.{name}"
     importlib.import_module(_OF_SAMPLERS)
-    named = [row for row in record.NAMES.values() if row.name == name and row.way != "public"]
+    named = [row for row in lookup_log.NAMES.values() if row.name == name and row.way != "public"]
     if not named:
         return through, "absent", "AITER registers no such operator"
     left = [row.why for row in named if row.why]
@@ -122,7 +122,7 @@ def _places(form: Form) -> list[tuple[str, str]]:
         return below or [(told.group(1), name)]
     if callable(getattr(package, name, None)) or ("." in form.function and hasattr(package, name)):
         return [("aiter", name), *defined]
-    renamed = [(row.module, row.name) for row in record.NAMES.values() if row.ours == form.function]
+    renamed = [(row.module, row.name) for row in lookup_log.NAMES.values() if row.ours == form.function]
     return defined or renamed
 
 
@@ -168,15 +168,15 @@ def _imported(place: str) -> Any:
         return importlib.import_module(place)
 
 
-def _recorded(value: Any, name: str, dotted: str) -> record.Name | None:
+def _recorded(value: Any, name: str, dotted: str) -> lookup_log.Name | None:
     whole = f"{name}.{dotted}" if dotted else name
     module = getattr(value, "__module__", "")
-    return record.NAMES.get((module, whole)) or next(
-        (row for (_, each), row in record.NAMES.items() if each == whole), None
+    return lookup_log.NAMES.get((module, whole)) or next(
+        (row for (_, each), row in lookup_log.NAMES.items() if each == whole), None
     )
 
 
-def _refused(value: Any, form: Form, row: record.Name | None) -> str:
+def _refused(value: Any, form: Form, row: lookup_log.Name | None) -> str:
     """Why what is there does not take the call, or ours does not; from its signature and the values that the form has."""
     signature = serving.signature_of(value)
     if signature is None:

@@ -13,9 +13,9 @@ def register() -> None:
     """Put the finder on the path. Of an AITER that was imported before, public names become ours; its stubs stay."""
     late = "aiter" in sys.modules and not hook.installed()
     if hook.install() and late and hook.ready():
-        from aiter_prebuilt_bridge import public, record, triton_cache
+        from aiter_prebuilt_bridge import lookup_log, public, triton_cache
 
-        record.once(
+        lookup_log.once(
             "aiter", "it was imported before the bridge: names that others copied from it stay AITER's"
         )
         for name, module in [*sys.modules.items()]:

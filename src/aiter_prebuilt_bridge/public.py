@@ -10,8 +10,8 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from aiter_prebuilt_bridge import record, serving
-from aiter_prebuilt_bridge.covers import compare
+from aiter_prebuilt_bridge import lookup_log, serving
+from aiter_prebuilt_bridge.signature_check import compare
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 
@@ -25,7 +25,9 @@ def replace(module: ModuleType) -> None:
             continue
         mine, cover = serving.decide(module.__name__, (name,), serving.signature_of(value))
         own = mine.__name__ if mine else ""
-        record.keep(record.Name(module.__name__, name, "public", cover.why, ours=own, words=cover.words))
+        lookup_log.keep(
+            lookup_log.Name(module.__name__, name, "public", cover.why, ours=own, words=cover.words)
+        )
         if mine is not None:
             names[name] = serving.through(mine, value, module.__name__, cover.omitted, cover.words)
     _together(names)
@@ -40,7 +42,9 @@ def _together(names: dict[str, Any]) -> None:
     for name in there:
         if stays and name not in stays:
             names[name] = getattr(names[name], serving.MARK)
-            record.withdraw(names[name].__module__, name, f"{stays[0]} stays AITER's, and they share a state")
+            lookup_log.withdraw(
+                names[name].__module__, name, f"{stays[0]} stays AITER's, and they share a state"
+            )
 
 
 def _is_own(module: ModuleType, value: object) -> bool:
@@ -58,8 +62,10 @@ def _replace_method(tgemm: Any) -> None:
     from aiter_prebuilt import tgemm as mine
 
     cover = compare(inspect.signature(tgemm.mm), inspect.signature(mine.mm))
-    record.keep(
-        record.Name("aiter.tuned_gemm", "tgemm.mm", "public", cover.why, ours="" if cover.why else "tgemm.mm")
+    lookup_log.keep(
+        lookup_log.Name(
+            "aiter.tuned_gemm", "tgemm.mm", "public", cover.why, ours="" if cover.why else "tgemm.mm"
+        )
     )
     if not cover.why:
         tgemm.mm = serving.through(_function(mine.mm), tgemm.mm, "aiter.tuned_gemm", cover.omitted)
@@ -92,10 +98,10 @@ def finish(package: ModuleType) -> None:
                     vars(module)[key] = made[id(value)]
     said = os.environ.get(VARIABLE, "")
     if said not in ("", "1", "strict"):
-        record.LOGGER.warning(
+        lookup_log.LOGGER.warning(
             "%s=%s is no setting of the bridge, which is on: 0 and strict are", VARIABLE, said
         )
-    replaced = sum(row.replaced for row in record.NAMES.values())
-    record.LOGGER.info(
-        "%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(record.NAMES) - replaced
+    replaced = sum(row.replaced for row in lookup_log.NAMES.values())
+    lookup_log.LOGGER.info(
+        "%s: %d names are ours, %d stay AITER's", package.__name__, replaced, len(lookup_log.NAMES) - replaced
     )

@@ -1,4 +1,4 @@
-"""Functions of AITER that changed their meaning under one name and one signature, which ``covers`` cannot see.
+"""Functions of AITER that changed their meaning under one name and one signature, which ``signature_check`` cannot see.
 
 The installed AITER's own files say which rule it follows: its JIT compiles its sources, and it loads the objects in its tree. A
 version says nothing, since a checkout has none. Where the files say neither rule, AITER's own functions stay.
@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt_bridge.readings import ANY, PLAIN, Reading
+from aiter_prebuilt_bridge.signature_map import ANY, PLAIN, Reading
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,8 +22,8 @@ from aiter_prebuilt.errors import (
     UnsupportedError,
 )
 from aiter_prebuilt.tracing.signatures import load
-from aiter_prebuilt_bridge import adapted, machine, readings, record, semantic_changes, wording
-from aiter_prebuilt_bridge.covers import Cover, Omitted, Words, compare
+from aiter_prebuilt_bridge import adapted, lookup_log, machine, semantic_changes, signature_map, wording
+from aiter_prebuilt_bridge.signature_check import Cover, Omitted, Words, compare
 
 #: Raised before anything is launched, of calls that ours do not serve and AITER's may: they go to AITER's own function.
 FORMS: Final = (
@@ -103,10 +103,10 @@ def decide(module: str, names: tuple[str, ...], signature: inspect.Signature | N
     return next((each for each in covers if each[0] is not None), covers[0])
 
 
-def ways_of(module: str, name: str) -> tuple[tuple[readings.Reading, ...], str]:
+def ways_of(module: str, name: str) -> tuple[tuple[signature_map.Reading, ...], str]:
     """How ours may read a call of ``name`` in the AITER that is here; why it cannot be said."""
     found = semantic_changes.of(module, name)
-    return (readings.of(module, name), "") if found is None else ((found[0],), found[1])
+    return (signature_map.of(module, name), "") if found is None else ((found[0],), found[1])
 
 
 def _decided(module: str, name: str, signature: inspect.Signature | None) -> tuple[Any, Cover]:
@@ -117,7 +117,9 @@ def _decided(module: str, name: str, signature: inspect.Signature | None) -> tup
     return next((each for each in decided if each[0] is not None), decided[0])
 
 
-def _read(name: str, signature: inspect.Signature | None, reading: readings.Reading) -> tuple[Any, Cover]:
+def _read(
+    name: str, signature: inspect.Signature | None, reading: signature_map.Reading
+) -> tuple[Any, Cover]:
     function, why = ours(reading.ours or name)
     if why:
         return None, Cover(why)
@@ -154,10 +156,10 @@ def through(
         try:
             return called(*args, **keywords)
         except refusals as error:
-            record.once(name, f"a call goes to AITER's own function: {error.asked}: {error.found}")
+            lookup_log.once(name, f"a call goes to AITER's own function: {error.asked}: {error.found}")
             # Strict is about compiles: AITER's may have this kernel ready, from a data wheel.
-            wrong = error if record.strict() or not is_form(error, name) else None
-            with record.asking(name, wrong):
+            wrong = error if lookup_log.strict() or not is_form(error, name) else None
+            with lookup_log.asking(name, wrong):
                 return theirs(*args, **keywords)
 
     replacement.__name__ = replacement.__qualname__ = name

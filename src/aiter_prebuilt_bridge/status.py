@@ -15,8 +15,8 @@ from aiter_prebuilt_bridge import (
     flydsl_cache,
     folder,
     installed,
+    lookup_log,
     models,
-    record,
     semantic_changes,
     triton_cache,
 )
@@ -46,7 +46,7 @@ def facts() -> dict[str, Any]:
     problems += [row["problem"] for row in caches if row["problem"]]
     return {
         "bridge": VERSION,
-        "mode": "off" if off else "strict" if record.strict() else "on",
+        "mode": "off" if off else "strict" if lookup_log.strict() else "on",
         "active": is_active(),
         "aiter": installed.told(),
         "caches": caches,
@@ -63,7 +63,7 @@ def examine() -> dict[str, Any]:
     told = facts()
     if install():
         _import_aiter()
-    rows = sorted(record.NAMES.values(), key=lambda row: (row.module, row.name))
+    rows = sorted(lookup_log.NAMES.values(), key=lambda row: (row.module, row.name))
     said = [
         {"module": row.module, "name": row.name, "way": row.way, "needs": row.compiles, "why": row.why}
         | ({"only": _only(row)} if row.words and row.words.limits else {})
@@ -71,7 +71,7 @@ def examine() -> dict[str, Any]:
     ]
     return {
         **told,
-        "answered": sorted(record.ANSWERED),
+        "answered": sorted(lookup_log.ANSWERED),
         "rules": semantic_changes.rules(),
         "replaced": [row for row in said if not row["why"] and row["way"] not in _STUBS],
         "stub": [row for row in said if not row["why"] and row["way"] in _STUBS],
@@ -95,7 +95,7 @@ def of_model(model: str, engine: str | None) -> dict[str, Any]:
     return {**told, "model": model, "calls": rows, "exit_code": 0}
 
 
-def _only(row: record.Name) -> dict[str, list[str]]:
+def _only(row: lookup_log.Name) -> dict[str, list[str]]:
     """Options with which alone a call reaches ours -> their values."""
     return (
         {each.name: [repr(value) for value in each.values] for each in row.words.limits} if row.words else {}

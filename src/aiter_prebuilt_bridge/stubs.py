@@ -15,7 +15,7 @@ from functools import wraps
 from types import ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import record, serving
+from aiter_prebuilt_bridge import lookup_log, serving
 
 _STUB: Final = "_aiter_prebuilt_stub"
 #: Where AITER's guard keeps its library of torch's operators, None before the first.
@@ -76,7 +76,7 @@ def _named(compile_template_op: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compile_template_op)
     def named(*args: Any, **keywords: Any) -> Any:
-        with record.asking(record.asked() or str(name_of(args, keywords))):
+        with lookup_log.asking(lookup_log.asked() or str(name_of(args, keywords))):
             return compile_template_op(*args, **keywords)
 
     return named
@@ -87,7 +87,7 @@ def _telling(
 ) -> Callable[..., Any]:
     @wraps(function)
     def telling(*args: Any, **keywords: Any) -> Any:
-        record.compiling(str(module_of(args, keywords)))
+        lookup_log.compiling(str(module_of(args, keywords)))
         return function(*args, **keywords)
 
     return telling
@@ -111,7 +111,7 @@ def _operator(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
     module, asked = theirs.__module__, _asked(name, theirs)
     mine, cover = serving.decide(module, (name,), serving.signature_of(theirs))
     own = mine.__name__ if mine else ""
-    record.keep(record.Name(module, name, "torch", cover.why, ours=own, words=cover.words))
+    lookup_log.keep(lookup_log.Name(module, name, "torch", cover.why, ours=own, words=cover.words))
     if mine is None:
         return asked
     made = serving.through(mine, asked, module, cover.omitted, cover.words)
@@ -192,7 +192,9 @@ def _registered(
     # A private stub has the native function's conventions, not those of the public function of that name.
     names = (name,) if name.startswith("_") else (name, native)
     mine, cover = serving.decide(module, names, serving.signature_of(named))
-    record.keep(record.Name(module, name, way, cover.why, needs, mine.__name__ if mine else "", cover.words))
+    lookup_log.keep(
+        lookup_log.Name(module, name, way, cover.why, needs, mine.__name__ if mine else "", cover.words)
+    )
     theirs = _asked(name, function)
     if mine is None:
         return original(*args, **keywords)(theirs if stub is not None else function)
@@ -205,7 +207,7 @@ def _registered(
 
 def _asked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     def asked(*args: Any, **keywords: Any) -> Any:
-        with record.asking(name):
+        with lookup_log.asking(name):
             return function(*args, **keywords)
 
     return wraps(function)(asked)

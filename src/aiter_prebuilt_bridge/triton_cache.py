@@ -20,7 +20,7 @@ from typing import Any, Final
 
 from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
 from aiter_prebuilt.contract.triton_key import PARTS, Asked, parts_of, triton_key
-from aiter_prebuilt_bridge import cache_data, record
+from aiter_prebuilt_bridge import cache_data, lookup_log
 from aiter_prebuilt_bridge.cache_data import Data
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -112,7 +112,7 @@ def _entries() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
 def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
     safe, problems = cache_data.trusted(TOOL)
     if problems:
-        record.once(TOOL, "; ".join(problems))
+        lookup_log.once(TOOL, "; ".join(problems))
     known = {key: each for key, each in cache_data.entries(TOOL).items() if each[0] in safe}
     if not known:
         return {}, "no data wheel with kernels of Triton's is installed (extras bridge-gfx942, bridge-gfx950)"
@@ -123,7 +123,7 @@ def _read() -> tuple[Mapping[str, tuple[Data, CacheEntry]], str]:
         named = ", ".join(sorted({f"{build['version']} ({build['key'][:12]})" for build in builds}))
         version = getattr(sys.modules.get("triton"), "__version__", "")
         why = f"Triton {version} ({key[:12]}) is not one of those that kernels were compiled with: {named}"
-        record.once(TOOL, why)
+        lookup_log.once(TOOL, why)
         return {}, why
     return {name: row for name, row in known.items() if row[1].parts.get(TOOL) in mine}, ""
 
@@ -154,16 +154,16 @@ def _missed(asked: Asked) -> None:
     MISSES[asked.function] += 1
     none = _entries()[1]
     # Where nothing can be found, that was said, or no wheel is wanted: not once more for each kernel.
-    if not record.strict() and (none or MISSES[asked.function] > 1):
+    if not lookup_log.strict() and (none or MISSES[asked.function] > 1):
         return
     why = none or _nearest(asked)
-    if record.strict():
+    if lookup_log.strict():
         raise CompileRefusedError(
             f"launch {asked.function}",
             f"Triton would compile it now, because {why}",
             f"Unset {VARIABLE} to let it; aiter-prebuilt bridge status says which kernels are ready",
         )
-    record.once(asked.function, f"Triton compiles it, because {why}")
+    lookup_log.once(asked.function, f"Triton compiles it, because {why}")
 
 
 def _nearest(asked: Asked) -> str:

@@ -7,7 +7,7 @@ from inspect import Parameter
 from typing import Any
 
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge.covers import Omitted, Words, among
+from aiter_prebuilt_bridge.signature_check import Omitted, Words, among
 
 
 def put(

@@ -18,9 +18,9 @@ from build_tools.manifest.parse import load
 from build_tools.shapes import models as told
 from build_tools.shapes.ask import Filter
 from build_tools.timing import calls, document
+from build_tools.timing.call_text import calls_of
 from build_tools.timing.calls import Asked, Candidate, Place, Predicted, asked_of, predicted, tables, time_of
 from build_tools.timing.model import USUAL
-from build_tools.timing.words import calls_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FITTED = document.read(ROOT / document.NAME)

@@ -90,10 +90,10 @@ def gpu_of_torch(target: str) -> None:
 
 def names(file: str) -> dict[str, Any]:
     """Client -> which of its names AITER has, and which of those are ours."""
-    from aiter_prebuilt_bridge import record, serving
+    from aiter_prebuilt_bridge import lookup_log, serving
 
     torch: Any = importlib.import_module("torch")
-    registered = {row.name for row in record.NAMES.values() if row.replaced and row.way != "public"}
+    registered = {row.name for row in lookup_log.NAMES.values() if row.replaced and row.way != "public"}
     found: dict[str, Any] = {}
     for client, rows in json.loads(Path(file).read_text(encoding="utf-8")).items():
         resolved, ours, missing, theirs = 0, 0, {}, {}
@@ -107,7 +107,7 @@ def names(file: str) -> dict[str, Any]:
                     mine = serving.is_replacement(value)
                     ours += mine
                     if not mine and callable(value):
-                        row = record.NAMES.get((value.__module__, name))
+                        row = lookup_log.NAMES.get((value.__module__, name))
                         theirs[f"{module}.{name}"] = row.why if row else "no function of ours has this name"
                 resolved += 1
             except Exception as error:  # noqa: BLE001  # whatever it is, it is told
@@ -150,9 +150,9 @@ def calls(way: str) -> list[dict[str, Any]]:
 
 def _import_triton() -> None:
     """Modules with names that ours reads in other words: AITER imports them when somebody asks."""
-    from aiter_prebuilt_bridge import readings
+    from aiter_prebuilt_bridge import signature_map
 
-    placed = {place for places, _, _ in readings.rows() for place in places}
+    placed = {place for places, _, _ in signature_map.rows() for place in places}
     for place in {place for place in placed if ".triton." in place} | {
         "aiter.utility.fp4_utils",
         "aiter.ops.sampling",
@@ -202,13 +202,13 @@ def _one(call: Any, way: str, facts: Any, path: str) -> list[dict[str, Any]]:
 @cache
 def _rows(way: str) -> list[Any]:
     """The names that are asked: those that the bridge replaced, or the stubs of modules in a folder."""
-    from aiter_prebuilt_bridge import record, sources
+    from aiter_prebuilt_bridge import lookup_log, sources
 
     if way != "folder":
-        return list(record.NAMES.values())
+        return list(lookup_log.NAMES.values())
     written = {path.stem for path in Path(os.environ["AITER_JIT_DIR"]).glob("*.py")}
     return [
-        record.Name("aiter", stub.name, "pybind", "", name, stub.name)
+        lookup_log.Name("aiter", stub.name, "pybind", "", name, stub.name)
         for name, stubs in sources.by_module(Path(sys.argv[1]) / "aiter").items()
         for stub in stubs
         if name in written
@@ -322,7 +322,7 @@ def _worded(arguments: dict[str, Any], row: Any) -> dict[str, Any] | None:
     """Arguments of ours under AITER's names, with the options that ours lack where AITER's default is not what ours does. None:
     AITER's has no such call.
     """
-    from aiter_prebuilt_bridge.covers import among
+    from aiter_prebuilt_bridge.signature_check import among
 
     if row.words is None:
         return bridge_calls.metadata(arguments, row) if _is_adapted(row) else arguments
@@ -411,7 +411,7 @@ def left(name: str) -> str:
 
 def refused() -> dict[str, str]:
     """Each stub of the JIT that stays AITER's, and each template that is compiled: what a call of it says."""
-    from aiter_prebuilt_bridge import record
+    from aiter_prebuilt_bridge import lookup_log
 
     torch: Any = importlib.import_module("torch")
     empty = torch.empty
@@ -424,7 +424,7 @@ def refused() -> dict[str, str]:
     torch.empty = on_the_processor
     said = {
         row.name: left(row.name)
-        for row in list(record.NAMES.values())
+        for row in list(lookup_log.NAMES.values())
         if row.why and row.compiles and hasattr(torch.ops.aiter, row.name)
     }
     utils: Any = importlib.import_module("csrc.cpp_itfs.utils")

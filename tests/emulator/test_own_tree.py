@@ -1,4 +1,4 @@
-"""The page about kernels of one's own tree, as it stands: its files are built and proved with the commands that it gives."""
+"""Build and prove the examples of ``docs/own-kernels.md`` and ``docs/own-kernels-flydsl.md`` as they stand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ pytest.importorskip("flydsl")
 pytest.importorskip("ziglang")
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = ROOT / "docs" / "own-kernels.md"
+PAGE = ROOT / "docs" / "own-kernels-flydsl.md"
+HIP_PAGE = ROOT / "docs" / "own-kernels.md"
 _FILE = re.compile(r"^`([\w/.]+)`[^\n]*:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -27,16 +28,20 @@ def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=1200)
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """The tree of the page."""
+def tree_of(page: Path, folder: Path) -> Path:
+    """Write the files that ``page`` shows into a new tree in ``folder``."""
     library_path()  # or there is none, and nothing to be proved on
-    folder = tmp_path / "tree"
     assert run("new-tree", folder).returncode == 0
-    for name, text in _FILE.findall(PAGE.read_text()):
+    for name, text in _FILE.findall(page.read_text()):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     return folder
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """The tree of the page about FlyDSL."""
+    return tree_of(PAGE, tmp_path / "tree")
 
 
 def built(tree: Path, *words: str) -> dict[str, Any]:
@@ -84,6 +89,17 @@ def test_the_page_is_built_proved_and_keyed_by_all_that_it_reads(tree: Path) -> 
     assert cached(wrong) == {False} and unproved(wrong) > 0
     done = run("prove", "--root", tree, "--target", "gfx942")
     assert done.returncode != 0 and "own_gelu" in done.stderr and "calls are wrong" in done.stderr
+
+
+def test_hip_example_is_linted_built_and_proved(tmp_path: Path) -> None:
+    tree = tree_of(HIP_PAGE, tmp_path / "tree")
+    linted = run("lint", "--root", tree)
+    assert linted.returncode == 0 and "manifests are right: 1 operators" in linted.stdout, linted.stderr
+    assert unproved(built(tree)) == 4
+    proved = run("prove", "--root", tree)
+    assert proved.returncode == 0, proved.stdout[-3000:] + proved.stderr[-3000:]
+    assert unproved(built(tree)) == 0
+    assert "def own_scale(x: torch.Tensor" in (tree / "build" / "functions" / "own.py").read_text()
 
 
 def test_lint_asks_a_tree_for_its_own_operators_alone(tree: Path) -> None:

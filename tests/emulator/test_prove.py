@@ -15,7 +15,7 @@ from support import proof
 from support.emulator import bundles, library_path
 
 from build_tools.cases import bind, draw, make, table, words
-from build_tools.cases.meaning import meanings
+from build_tools.cases.receipt_state import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
 from build_tools.judge import findings, receipts

@@ -215,6 +215,16 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "use_shuffle_layout": "0", "x": "8", "ko_rows": "5", "ko_last": "256", "vo_rows": "5",
         "vo_last": "256",
     },
+    "fused_kv_norm_rope_group_quant": lambda s: {
+        "T": "bf16", "C": "fp8", "M": "5", "D": "512", "WD": "512", "half": "32", "P": "9", "NB": "3", "PS": "4", "E": "512",
+        "positions_given": "5", "slots_given": "5", "kv_row": "512", "c_row": "32", "k_b": "2048", "k_s": "512", "r_b": "256",
+        "r_s": "64",
+    },
+    "inverse_rope_group_quant": lambda s: {
+        "T": "bf16", "S": "5", "H": "4", "hd": "128", "half": "16", "P": "9", "positions_given": "5", "num_groups": "2", "G": "2",
+        "D": "256", "quant_group_size": "64", "scale_layout": "row", "A": "5", "B": "2", "C": "4", "o_s": "512", "o_h": "128",
+        "c_row": "16",
+    },
     "fused_qk_norm_rope_1way": lambda s: {
         "T": "bf16", "F": "f32", "batch_size": "2", "num_tokens": "3", "rows": "3", "num_heads_q": "2", "num_heads_k": "1",
         "head_size": "64", "QD": "64", "KD": "64", "q_rows": "12", "k_rows": "6", "oq_rows": "12", "ok_rows": "6", "q_last": "64",

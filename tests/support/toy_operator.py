@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from build_tools.cases import meaning, table
+from build_tools.cases import receipt_state, table
 from build_tools.cases.subject import Subject
 from build_tools.cases.table import Cases
 from build_tools.manifest.grammar import parse_tensor
@@ -83,6 +83,6 @@ def cases(folder: Path, text: str = CASES, reference: str = REFERENCE) -> Cases:
     """The cases in ``text``, read from a folder of manifests."""
     place = folder / "manifests" / "toys"
     place.mkdir(parents=True, exist_ok=True)
-    (place / meaning.CASES).write_text(text)
-    (place / meaning.REFERENCE).write_text(reference)
+    (place / receipt_state.CASES).write_text(text)
+    (place / receipt_state.REFERENCE).write_text(reference)
     return table.load(folder / "manifests", [subject()], targets())["toy"]

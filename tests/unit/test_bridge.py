@@ -18,9 +18,9 @@ import aiter_prebuilt_bridge_hook as hook
 from aiter_prebuilt import errors
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import answers, core, machine, public, record, serving, stubs
-from aiter_prebuilt_bridge.covers import Omitted, compare
+from aiter_prebuilt_bridge import core, lookup_log, machine, probe_overrides, public, serving, stubs
 from aiter_prebuilt_bridge.errors import CompileRefusedError, MachineError
+from aiter_prebuilt_bridge.signature_check import Omitted, compare
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Each test has its own record, machine and setting."""
     monkeypatch.delenv(VARIABLE, raising=False)
-    for kept in (record.NAMES, record.ANSWERED, record._LOGGED):
+    for kept in (lookup_log.NAMES, lookup_log.ANSWERED, lookup_log._LOGGED):
         kept.clear()
     gpus, ours = machine.gpus, serving.ours
     gpus.cache_clear()
@@ -123,7 +123,7 @@ def test_under_strict_a_refused_call_is_our_error_where_aiters_would_compile(
         raise UnsupportedError("ours(x)", "no prebuilt kernel covers it", "do not")
 
     def theirs(x: int) -> str:
-        record.compiling("module_x")
+        lookup_log.compiling("module_x")
         return "compiled"
 
     made = serving.through(ours, theirs, "aiter.ops.activation")
@@ -181,7 +181,7 @@ def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> Non
 
     def theirs(compiled: bool) -> str:
         if not compiled:
-            record.compiling("module_pair")
+            lookup_log.compiling("module_pair")
         return "theirs"
 
     made = serving.through(pair, theirs, "aiter.ops.pair")
@@ -190,7 +190,7 @@ def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> Non
         with pytest.raises(errors.ArgumentShapeError) as raised:
             made(False)
         assert raised.value is wrong
-    record.compiling("module_other")
+    lookup_log.compiling("module_other")
     told = f"module_pair: AITER does not compile it for a call that is wrong; {VARIABLE}=0 leaves the call to AITER"
     assert caplog.messages.count(told) == 1
     assert [line for line in caplog.messages if "compiles" in line] == [
@@ -201,11 +201,11 @@ def test_a_wrong_call_starts_no_compile(caplog: pytest.LogCaptureFixture) -> Non
 def test_a_form_inside_of_a_wrong_call_starts_no_compile() -> None:
     wrong = errors.ArgumentShapeError("outer(x)", "M is 4 already, not 5", "Pass tensors whose sizes agree")
     with (
-        record.asking("outer", wrong),
-        record.asking("inner", None),
+        lookup_log.asking("outer", wrong),
+        lookup_log.asking("inner", None),
         pytest.raises(errors.ArgumentShapeError),
     ):
-        record.compiling("module_inner")
+        lookup_log.compiling("module_inner")
 
 
 def test_what_hands_on_a_number_of_ours_is_never_aiters() -> None:
@@ -232,7 +232,7 @@ def test_functions_that_share_a_state_are_all_ours_or_none() -> None:
     found: Any = module
     assert not any(serving.is_replacement(getattr(found, name)) for name in names)
     assert found.qr_destroy(1) == "theirs"
-    row = record.NAMES[module.__name__, "qr_destroy"]
+    row = lookup_log.NAMES[module.__name__, "qr_destroy"]
     assert row.why == "qr_get_handle stays AITER's, and they share a state"
     exec("def qr_get_handle(fa, out_ptr): ...", module.__dict__)
     exec(
@@ -338,10 +338,13 @@ def test_numa_balancing_is_read_and_not_asked_for(tmp_path: Path) -> None:
         assert machine.balances_numa(setting) is on
     asks = "import os; os.popen('cat /proc/sys/kernel/numa_balancing').read()"
     code = f"def check_numa_custom_op() -> None:\n {asks}\n raise ValueError"
-    names: dict[str, Any] = {"logger": record.LOGGER}
-    exec(answers.answered(compile(code, "core.py", "exec"), answers.of("aiter.jit.core")), names)
+    names: dict[str, Any] = {"logger": lookup_log.LOGGER}
+    exec(
+        probe_overrides.answered(compile(code, "core.py", "exec"), probe_overrides.of("aiter.jit.core")),
+        names,
+    )
     names["check_numa_custom_op"]()
-    assert {*record.ANSWERED} == {"check_numa_custom_op"}
+    assert {*lookup_log.ANSWERED} == {"check_numa_custom_op"}
 
 
 TOOL = """
@@ -367,10 +370,10 @@ def test_only_functions_that_start_a_program_are_answered() -> None:
     """One takes an argument, and one starts none: both keep their code. Decorators stay."""
     names: dict[str, Any] = {}
     code = compile(TOOL, "chip_info.py", "exec")
-    exec(answers.answered(code, answers.of("chip_info")), names)
+    exec(probe_overrides.answered(code, probe_overrides.of("chip_info")), names)
     assert names["_detect_native"]() == ["gfx942"] and names["_detect_native"].cache_info().maxsize == 1
     assert names["get_cu_num_custom_op"](["rocminfo"]) is True and names["get_gfx_custom_op_core"]() == 7
-    assert {"_detect_native"} == record.ANSWERED
+    assert {"_detect_native"} == lookup_log.ANSWERED
 
 
 @pytest.mark.usefixtures("two_kinds")
@@ -383,26 +386,31 @@ def test_flydsl_asks_no_program_for_its_target() -> None:
         "def get_rocm_device_count(): return run(['rocm_agent_enumerator', '-name'])\n"
     )
     names: dict[str, Any] = {}
-    exec(answers.answered(compile(code, "device.py", "exec"), answers.of("flydsl.runtime.device")), names)
+    exec(
+        probe_overrides.answered(
+            compile(code, "device.py", "exec"), probe_overrides.of("flydsl.runtime.device")
+        ),
+        names,
+    )
     assert names["_arch_from_rocm_agent_enumerator"]() == "gfx942" and names["get_rocm_device_count"]() == 2
 
 
 def test_strict_refuses_a_compile_by_name(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    record.keep(record.Name("aiter.ops.norm", "layer_norm", "pybind", "there is none", "module_norm"))
-    with record.asking("layer_norm"):
-        record.compiling("module_norm")
-        record.compiling("module_norm")
+    lookup_log.keep(lookup_log.Name("aiter.ops.norm", "layer_norm", "pybind", "there is none", "module_norm"))
+    with lookup_log.asking("layer_norm"):
+        lookup_log.compiling("module_norm")
+        lookup_log.compiling("module_norm")
         assert caplog.messages == ["layer_norm: AITER compiles module_norm, because there is none"]
         monkeypatch.setenv(VARIABLE, "strict")
         with pytest.raises(
             CompileRefusedError,
             match="call layer_norm: AITER would compile module_norm now, because there is none",
         ):
-            record.compiling("module_norm")
+            lookup_log.compiling("module_norm")
     with pytest.raises(CompileRefusedError, match="call a function of AITER"):
-        record.compiling("module_norm")
+        lookup_log.compiling("module_norm")
 
 
 def test_a_template_is_named_by_who_asks_and_by_what_would_be_compiled(
@@ -424,7 +432,7 @@ def test_a_template_is_named_by_who_asks_and_by_what_would_be_compiled(
     assert refused.value.asked == "call pa_ragged"
     assert refused.value.found.startswith("AITER would compile pa_ragged_0f now")
     refusal = pytest.raises(CompileRefusedError, match="call paged_attention: AITER would compile pa_0f")
-    with refusal, record.asking("paged_attention"):
+    with refusal, lookup_log.asking("paged_attention"):
         utils.compile_template_op("#include <hip.h>", "pa")
     assert compiled == []
     monkeypatch.setenv(VARIABLE, "")
@@ -466,7 +474,7 @@ def test_what_a_template_registers_with_torch_is_ours_under_aiters_signature(
     assert inspect.signature(kept["paged"]) == inspect.signature(paged)
     assert kept["paged"](3) == "ours 3" and kept["paged"](3, scale=-1.0) == "theirs 3"
     assert kept["other"](3) == "theirs 3"
-    assert [(row.name, row.why) for row in record.NAMES.values()] == [
+    assert [(row.name, row.why) for row in lookup_log.NAMES.values()] == [
         ("paged", ""),
         ("other", "none of ours"),
     ]
@@ -496,7 +504,7 @@ def test_public_names_become_ours_only_where_they_are_defined() -> None:
     public.replace(module)
     assert serving.is_replacement(module.rms_norm) and module.silu_and_mul is print
     assert module.helper() == module.rmsnorm2d_fwd(0) == "theirs"
-    rows = {row.name: row for row in record.NAMES.values()}
+    rows = {row.name: row for row in lookup_log.NAMES.values()}
     assert rows["rms_norm"].replaced and rows["rms_norm"].ours == "rms_norm"
     assert rows["rmsnorm2d_fwd"].why == "ours has no parameter other, which has input in that place"
     assert {*rows} == {"rms_norm", "rmsnorm2d_fwd"}
@@ -577,4 +585,4 @@ def test_a_module_keeps_its_own_loader(tmp_path: Path, monkeypatch: pytest.Monke
     made = importlib.import_module("chip_info")
     del sys.modules["chip_info"]
     assert made.__spec__ is not None and type(made.__spec__.loader).__name__ == "Executed"
-    assert type(made.__loader__).__name__ == "SourceFileLoader" and {"_detect_native"} == record.ANSWERED
+    assert type(made.__loader__).__name__ == "SourceFileLoader" and {"_detect_native"} == lookup_log.ANSWERED

@@ -11,7 +11,7 @@ import pytest
 
 from aiter_prebuilt import CustomAllreduce
 from aiter_prebuilt.ops._rank_blocks import RankBlocks
-from aiter_prebuilt_bridge import collectives, record, serving
+from aiter_prebuilt_bridge import collectives, lookup_log, serving
 from aiter_prebuilt_bridge.errors import CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
 
@@ -28,12 +28,12 @@ class One:
 @pytest.fixture(autouse=True)
 def nothing_kept(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(VARIABLE, raising=False)
-    kept = [*record.NAMES.items()]
-    record.NAMES.clear()
-    record._LOGGED.clear()
+    kept = [*lookup_log.NAMES.items()]
+    lookup_log.NAMES.clear()
+    lookup_log._LOGGED.clear()
     yield
-    record.NAMES.clear()
-    record.NAMES.update(kept)
+    lookup_log.NAMES.clear()
+    lookup_log.NAMES.update(kept)
 
 
 def module_of(**methods: Any) -> tuple[Any, list[Any]]:
@@ -44,7 +44,7 @@ def module_of(**methods: Any) -> tuple[Any, list[Any]]:
         def __init__(
             self, group: Any, device: Any, max_size: int = 1 << 30, enable_register_for_capturing: bool = True
         ) -> None:
-            record.compiling("module_custom_all_reduce")
+            lookup_log.compiling("module_custom_all_reduce")
             made.append((group, device, max_size))
 
         def capture(self) -> None: ...
@@ -84,7 +84,7 @@ def test_the_class_is_ours_and_says_of_each_method_whose_it_is() -> None:
         and ours.__module__ == module.__name__
     )
     assert getattr(ours, serving.MARK) is theirs
-    whys = {name.partition(".")[2]: row.why for (_, name), row in record.NAMES.items()}
+    whys = {name.partition(".")[2]: row.why for (_, name), row in lookup_log.NAMES.items()}
     assert whys.pop("fused_qknorm_ar") == "ours has no such method" and not any(whys.values())
     assert "_private" not in whys and "custom_all_reduce" in whys
     communicator = ours(One(), 0, max_size=1 << 20)
@@ -165,11 +165,11 @@ def test_a_class_whose_calls_ours_does_not_take_stays_aiters(name: str, method: 
         setattr(theirs, name, method)
     collectives.replace(module)
     assert module.CustomAllreduce is theirs
-    row = record.NAMES[collectives.MODULE, collectives.NAME]
+    row = lookup_log.NAMES[collectives.MODULE, collectives.NAME]
     assert words in row.why and not row.ours
 
 
 def test_a_module_without_the_class_is_left_alone() -> None:
     module = ModuleType(collectives.MODULE)
     collectives.replace(module)
-    assert not record.NAMES
+    assert not lookup_log.NAMES

@@ -14,7 +14,7 @@ import pytest
 
 from aiter_prebuilt.contract import flydsl_key
 from aiter_prebuilt.contract.kernel_cache import INDEX, differences, folder_of
-from aiter_prebuilt_bridge import cache_data, flydsl_cache, record
+from aiter_prebuilt_bridge import cache_data, flydsl_cache, lookup_log
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from aiter_prebuilt_bridge_hook import VARIABLE
 from build_tools.pack.cache_wheel import Seed, Seeds, contents
@@ -120,7 +120,7 @@ def _forget() -> None:
     flydsl_cache.forget()
     flydsl_cache.HITS.clear()
     flydsl_cache.MISSES.clear()
-    record._LOGGED.clear()
+    lookup_log._LOGGED.clear()
 
 
 def parts(jit: Any, **other: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_another_build_of_flydsl_is_named(jit: Any, wheel: Path, caplog: pytest.
 def test_a_flydsl_whose_compiles_cannot_be_noticed(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    record._LOGGED.clear()
+    lookup_log._LOGGED.clear()
     monkeypatch.delenv(VARIABLE, raising=False)
     flydsl_cache.wrap(ModuleType(flydsl_cache.MODULE))
     assert "this FlyDSL has no JitFunction, MlirCompiler" in caplog.text

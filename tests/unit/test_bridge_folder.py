@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.errors import ArgumentError
-from aiter_prebuilt_bridge import folder, installed, record
+from aiter_prebuilt_bridge import folder, installed, lookup_log
 from aiter_prebuilt_bridge.errors import ForeignFileError
 from aiter_prebuilt_bridge.folder import Choice
 
@@ -152,7 +152,7 @@ def test_a_part_leaves_the_rest_of_the_folder(package: Path, tmp_path: Path, ver
 def test_a_module_for_another_aiter_says_so_when_it_is_imported(
     version: list[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(record, "_LOGGED", set())
+    monkeypatch.setattr(lookup_log, "_LOGGED", set())
     version[0] = "1.3"
     with caplog.at_level(logging.WARNING):
         folder.fill({"__name__": "module_activation"}, {"silu_and_mul": "silu_and_mul"}, "1.2")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.inspection.call_forms import Form
-from aiter_prebuilt_bridge import models, record, serving
-from aiter_prebuilt_bridge.covers import Limit, Words
+from aiter_prebuilt_bridge import lookup_log, models, serving
+from aiter_prebuilt_bridge.signature_check import Limit, Words
 
 
 def form(text: str, client: str = "vLLM 0.33.0", targets: tuple[str, ...] = ()) -> Form:
@@ -56,7 +56,7 @@ def test_an_option_with_which_ours_does_not_take_it() -> None:
     signature = serving.signature_of(_plain)
     assert signature is not None
     words = Words(signature, ("x", "option"), (), (Limit("option", 0, (0, 1)),), ())
-    row = record.Name("aiter.ops", "f", "public", "", words=words)
+    row = lookup_log.Name("aiter.ops", "f", "public", "", words=words)
     assert models._refused(_plain, form("f(bf16[M])"), row) == ""
     assert models._refused(_plain, form("f(bf16[M], option=1)"), row) == ""
     assert (

@@ -10,18 +10,18 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import readings, record, serving, wording
-from aiter_prebuilt_bridge.covers import Cover, among, compare
-from aiter_prebuilt_bridge.readings import ANY, Reading
+from aiter_prebuilt_bridge import lookup_log, serving, signature_map, wording
+from aiter_prebuilt_bridge.signature_check import Cover, among, compare
+from aiter_prebuilt_bridge.signature_map import ANY, Reading
 from aiter_prebuilt_bridge_hook import VARIABLE
 
 
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv(VARIABLE, raising=False)
-    record._LOGGED.clear()
+    lookup_log._LOGGED.clear()
     yield
-    record._LOGGED.clear()
+    lookup_log._LOGGED.clear()
 
 
 def signature(text: str) -> inspect.Signature:
@@ -30,7 +30,7 @@ def signature(text: str) -> inspect.Signature:
     return inspect.signature(names["f"])
 
 
-@pytest.mark.parametrize(("places", "name", "row"), readings.rows())
+@pytest.mark.parametrize(("places", "name", "row"), signature_map.rows())
 def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row: Reading) -> None:
     """Else it is no longer needed, or explains a function that we do not have."""
     ours = inspect.signature(serving.ours(row.ours or name)[0]).parameters
@@ -38,8 +38,8 @@ def test_each_row_explains_what_ours_is(places: tuple[str, ...], name: str, row:
     assert not row.nothing.keys() & ours.keys()
     assert {row.names.get(each, each) for each in row.differs} <= ours.keys()
     assert {*row.fixed, *row.returns} <= ours.keys() and row.into not in ours
-    assert all(readings.of(place, name) == (row, readings.PLAIN) for place in places)
-    assert readings.of("aiter.other", name) == (readings.PLAIN,)
+    assert all(signature_map.of(place, name) == (row, signature_map.PLAIN) for place in places)
+    assert signature_map.of("aiter.other", name) == (signature_map.PLAIN,)
 
 
 @pytest.mark.parametrize(

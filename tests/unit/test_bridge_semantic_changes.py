@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 import aiter_prebuilt
-from aiter_prebuilt_bridge import folder, record, semantic_changes, serving
-from aiter_prebuilt_bridge.readings import PLAIN
+from aiter_prebuilt_bridge import folder, lookup_log, semantic_changes, serving
 from aiter_prebuilt_bridge.semantic_changes import (
     ABOVE_HALF,
     BY_16,
@@ -23,6 +22,7 @@ from aiter_prebuilt_bridge.semantic_changes import (
     ZERO_HEADS,
     Change,
 )
+from aiter_prebuilt_bridge.signature_map import PLAIN
 from aiter_prebuilt_bridge.sources import Stub
 
 FP4 = "dynamic_per_group_scaled_quant_fp4"
@@ -42,7 +42,7 @@ def tree(place: Path, text: str | None, change: Change = SCALES, *, wheel: bool 
 
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
-    record.NAMES.clear()
+    lookup_log.NAMES.clear()
     semantic_changes.rule_of.cache_clear()
     yield
     semantic_changes.rule_of.cache_clear()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from aiter_prebuilt_bridge import answers, machine
+from aiter_prebuilt_bridge import machine, probe_overrides
 
 #: As both trees have it: a function, and a method.
 SOURCE = """
@@ -69,11 +69,11 @@ def test_without_any_place_it_is_aiters_error(tmp_path: Path, monkeypatch: pytes
 def test_the_code_of_both_trees_is_told_the_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "tables_folder", lambda own: f"/mine{own}")
     names: dict[str, object] = {}
-    exec(answers.placed(compile(SOURCE, "core.py", "exec"), "aiter.jit.core"), names)
+    exec(probe_overrides.placed(compile(SOURCE, "core.py", "exec"), "aiter.jit.core"), names)
     function, configs, elsewhere = (names[name] for name in ("update_config_files", "Configs", "elsewhere"))
     assert callable(function) and callable(configs) and callable(elsewhere)
     assert function("", "x") == "/mine/tmp/x.csv"
     assert configs().update_config_files("", "x") == "/mine/tmp/aiter_configs/x"
     assert elsewhere() == "/tmp/"
     other = compile(SOURCE, "core.py", "exec")
-    assert answers.placed(other, "aiter.ops.norm") is other
+    assert probe_overrides.placed(other, "aiter.ops.norm") is other

@@ -16,7 +16,7 @@ from unit.test_bridge_cache import SEED, TARGET, seeds, unpacked
 
 from aiter_prebuilt.contract.kernel_cache import differences
 from aiter_prebuilt.contract.triton_key import PARTS, Asked, base32, parts_of
-from aiter_prebuilt_bridge import cache_data, record, triton_cache
+from aiter_prebuilt_bridge import cache_data, lookup_log, triton_cache
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from build_tools.pack.cache_wheel import Seed
 
@@ -92,7 +92,7 @@ def compile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     monkeypatch.setenv(cache_data.VARIABLE, str(folder))
     monkeypatch.delenv("AITER_PREBUILT_BRIDGE", raising=False)
     monkeypatch.delenv(triton_cache.TRITON_VARIABLE, raising=False)
-    monkeypatch.setattr(record, "_LOGGED", set())
+    monkeypatch.setattr(lookup_log, "_LOGGED", set())
     Own.held, Own.made = {}, []
     _forget()
     yield lambda src, key: vars(compiler)["compile"](src, key, triton_cache.CacheManager)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.cases import meaning, table
-from build_tools.cases.meaning import formula_digests, meanings
+from build_tools.cases import receipt_state, table
+from build_tools.cases.receipt_state import formula_digests, meanings
 from build_tools.cases.subject import subjects
 from build_tools.manifest.parse import load
 
@@ -162,5 +162,5 @@ def test_calls_judges_and_hand_written_functions_are_in_it(
     before = now(**{"cases.toml": said})
     assert changed(**{"cases.toml": said.replace("because", "for another reason")}) == set()
     before = now()
-    monkeypatch.setattr(meaning, "judges", lambda: ("another", ""))
+    monkeypatch.setattr(receipt_state, "judges", lambda: ("another", ""))
     assert changed() == {"one", "two"}

@@ -9,7 +9,7 @@ import pytest
 from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.records import Condition, Operator, Recipe, TunedRow
-from build_tools.report.chooses import MOST, refusal
+from build_tools.report.dead_rows import MOST, refusal
 
 SLOTS = ("M", "N", "R", "S", "CUS")
 SCOPE = Scope({name: place for place, name in enumerate(SLOTS)})

@@ -16,7 +16,7 @@ from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError, NoBundleError, NoOperatorError, TunedTableError
 from aiter_prebuilt.inspection import decisions
-from aiter_prebuilt.launch import dispatch, loading, reached, user_tables
+from aiter_prebuilt.launch import dispatch, loading, operator_closure, user_tables
 from aiter_prebuilt.tracing import signatures
 
 FREE = InstalledBundle("/made/up/gfx942-ck-free.apb", "gfx942", "ck-free")
@@ -72,7 +72,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What operators are asked to load; the device is a made-up one with the operator ``once``."""
     pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
     # Modules that keep views of operators are imported with real ones, whichever test comes first.
-    reached.import_all()
+    operator_closure.import_all()
     found: list[tuple[object, ...]] = []
     facts = device.DeviceFacts("amd", 3, "made up", "gfx942", "gfx942", frozenset(), 304, 1, 1)
     monkeypatch.setattr(dispatch, "operator", lambda name: Operator(name, found))

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from build_tools.errors import WheelError
 from build_tools.files.run import run
-from build_tools.pack import ahead
+from build_tools.pack import precompile
 from build_tools.verbs import build as build_verb
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(600)"]
@@ -26,8 +26,8 @@ def test_both_run_beside_the_work_and_are_waited_for(tmp_path: Path, monkeypatch
         together.wait(60)
         done.append(root)
 
-    monkeypatch.setattr(ahead, "COMPILES", (compiled, compiled))
-    with ahead.host_ahead(tmp_path):
+    monkeypatch.setattr(precompile, "COMPILES", (compiled, compiled))
+    with precompile.host_ahead(tmp_path):
         together.wait(60)
     assert done == [tmp_path, tmp_path]
 
@@ -36,9 +36,9 @@ def test_a_compile_that_fails_is_told_after_the_work(tmp_path: Path, monkeypatch
     def failing(root: Path) -> None:
         raise WheelError("a", "b", "c")
 
-    monkeypatch.setattr(ahead, "COMPILES", (failing, lambda root: None))
+    monkeypatch.setattr(precompile, "COMPILES", (failing, lambda root: None))
     worked = False
-    with pytest.raises(WheelError, match="a: b"), ahead.host_ahead(tmp_path):
+    with pytest.raises(WheelError, match="a: b"), precompile.host_ahead(tmp_path):
         worked = True
     assert worked
 
@@ -53,14 +53,14 @@ def test_work_that_fails_ends_the_compiles(
         started.set()
         outcomes.append(run(SLEEP))
 
-    monkeypatch.setattr(ahead, "COMPILES", (long,))
+    monkeypatch.setattr(precompile, "COMPILES", (long,))
 
     def fails() -> None:
         started.wait(60)
         time.sleep(0.2)
         raise error
 
-    with pytest.raises(error), ahead.host_ahead(tmp_path):
+    with pytest.raises(error), precompile.host_ahead(tmp_path):
         fails()
     assert not outcomes[0].ok
     assert run([sys.executable, "-c", ""]).ok, "children start again after it"
@@ -73,7 +73,7 @@ def test_the_verb_asks_for_it_only_when_told(monkeypatch: pytest.MonkeyPatch) ->
         asked.append(root)
         raise WheelError("compile the runtime", "no compiler", "get one")
 
-    monkeypatch.setattr(ahead, "COMPILES", (compiled,))
+    monkeypatch.setattr(precompile, "COMPILES", (compiled,))
     told = CliRunner().invoke(build_verb.build, ["--operator", "no_such_operator"])
     assert told.exit_code and not asked
     told = CliRunner().invoke(build_verb.build, ["--operator", "no_such_operator", "--host"])

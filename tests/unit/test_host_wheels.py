@@ -16,7 +16,7 @@ from build_tools.errors import WheelError
 from build_tools.files.run import Outcome
 from build_tools.pack import emulator_wheel, runtime_wheel, sbom
 from build_tools.tools import host, pins
-from build_tools.tools.kept import FOLDER, kept, key_of
+from build_tools.tools.host_cache import FOLDER, kept, key_of
 
 ROOT = Path(__file__).resolve().parents[2]
 NAME = f"aiter_prebuilt-0.1.0-{runtime_wheel.TAG}.whl"

@@ -9,7 +9,7 @@ import pytest
 
 from aiter_prebuilt.contract.judging import ENTRY, NOT_JUDGING, judge_graph, judging
 from aiter_prebuilt.execute.run import own_state
-from build_tools.cases.meaning import PACKAGE
+from build_tools.cases.receipt_state import PACKAGE
 from build_tools.errors import ManifestError
 from build_tools.judge import receipts
 

@@ -98,3 +98,17 @@ def test_a_family_is_a_module(folder: Path, name: str) -> None:
         ManifestError, match=f"manifests/{name}/operators.toml: '{name}' is no name of a family"
     ):
         load(folder)
+
+
+def test_a_module_by_hand_bears_its_family_s_name(folder: Path) -> None:
+    path = folder / "norm" / "operators.toml"
+    text = path.read_text()
+    for name, refused in (("other", True), ("normal", True), ("norm_scale", False)):
+        path.write_text(re.sub(r"(?m)^(python = )", rf'function = "{name}"\n\1', text, count=1))
+        try:
+            load(folder)
+            problems: tuple[str, ...] = ()
+        except ManifestError as error:
+            problems = tuple(error.problems)
+        line = f"ops/{name}.py does not bear the family's name: norm or norm_..."
+        assert any(line in each for each in problems) is refused, problems

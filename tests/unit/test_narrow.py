@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from build_tools.objects import narrow
-from build_tools.report import narrow_loops
+from build_tools.objects import subdword_access
+from build_tools.report import subdword_loops
 from build_tools.report.reason_table import read_table
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,22 +60,22 @@ def code_object(*parts: tuple[int, ...]) -> bytes:
 def test_narrow_accesses_are_counted(
     parts: tuple[tuple[int, ...], ...], loads: dict[str, int], stores: dict[str, int]
 ) -> None:
-    assert narrow.narrow(code_object(*parts)) == (loads, stores)
+    assert subdword_access.narrow(code_object(*parts)) == (loads, stores)
 
 
 def test_what_is_found_is_said() -> None:
-    first, second = narrow.said(code_object(USHORT, MFMA, back(4), SHORT, END))
+    first, second = subdword_access.said(code_object(USHORT, MFMA, back(4), SHORT, END))
     assert (
         first == "narrow: its loop of matrix instructions reads less than 4 bytes at a time (load_ushort 1)"
     )
     assert (
         second == "narrow: beside matrix instructions it stores less than 4 bytes at a time (store_short 1)"
     )
-    assert not list(narrow.said(b"no ELF"))
+    assert not list(subdword_access.said(b"no ELF"))
 
 
 def test_a_kernel_without_a_reason_is_named_once(tmp_path: Path) -> None:
-    note = next(iter(narrow.said(code_object(USHORT, MFMA, back(4), END))))
+    note = next(iter(subdword_access.said(code_object(USHORT, MFMA, back(4), END))))
     jobs = [
         {"id": f"gfx942-triton-{name}", "audit": {"notes": notes}}
         for name, notes in (
@@ -84,13 +84,13 @@ def test_a_kernel_without_a_reason_is_named_once(tmp_path: Path) -> None:
         )
     ]  # fmt: skip
     (tmp_path / "manifests").mkdir()
-    (tmp_path / narrow_loops.FILE).write_text('edition = 1\n[kernels]\ntold = "why"\n')
-    (line,) = narrow_loops.lines({"jobs": [*jobs, {"id": "gfx942-asm-x.y-z"}]}, tmp_path)
+    (tmp_path / subdword_loops.FILE).write_text('edition = 1\n[kernels]\ntold = "why"\n')
+    (line,) = subdword_loops.lines({"jobs": [*jobs, {"id": "gfx942-asm-x.y-z"}]}, tmp_path)
     assert line.startswith(f"gfx942-triton-product.planted-16x64-bf16: {note} (mend it, or say in ")
 
 
 def test_each_reason_is_of_a_kernel_that_there_is() -> None:
-    reasons = read_table(ROOT, narrow_loops.FILE, narrow_loops.Reasons).kernels
+    reasons = read_table(ROOT, subdword_loops.FILE, subdword_loops.Reasons).kernels
     texts = [path.read_text() for path in ROOT.glob("manifests/*/operators.toml")]
     for name in reasons:
         kernel = name.rpartition(".")[2]

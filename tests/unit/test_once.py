@@ -10,7 +10,7 @@ from support import planned
 
 from build_tools.manifest.model import Operator
 from build_tools.manifest.problems import Problems
-from build_tools.plan import once, rows
+from build_tools.plan import rows, shared_inputs
 from build_tools.plan.arguments import arguments_of
 from build_tools.plan.recipe import draft, steps_of
 from build_tools.plan.slots import Slots, assign_slots
@@ -23,8 +23,8 @@ def test_a_signature_and_its_records_are_made_once(monkeypatch: pytest.MonkeyPat
         made.append(spec.name)
         return assign_slots(spec, problems)
 
-    monkeypatch.setattr(once, "assign_slots", counted)
-    shared, spec = once.Once(Path(), Problems()), planned.operator()
+    monkeypatch.setattr(shared_inputs, "assign_slots", counted)
+    shared, spec = shared_inputs.Once(Path(), Problems()), planned.operator()
     slots = shared.signature(spec)
     assert shared.signature(spec) is slots and made == [spec.name]
     records = shared.records(slots, "e4m3fnuz")

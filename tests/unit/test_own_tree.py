@@ -104,7 +104,7 @@ def test_the_functions_of_its_operators(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_a_function_by_hand_has_no_place_there(tmp_path: Path) -> None:
     folder = tree(tmp_path)
-    text = OPERATORS.replace('module = "module_own"', 'module = "module_own"\nfunction = "by_hand"')
+    text = OPERATORS.replace('module = "module_own"', 'module = "module_own"\nfunction = "own_by_hand"')
     (folder / "manifests" / "own" / "operators.toml").write_text(text)
     with pytest.raises(UsageError, match="manifests/own says that own_halves is written by hand"):
         own_tree.write_functions(load(folder / "manifests"), folder)

@@ -14,7 +14,7 @@ from aiter_prebuilt.contract.records import Kernel
 from build_tools.errors import ManifestError
 from build_tools.manifest import model
 from build_tools.manifest.problems import Problems
-from build_tools.plan import once
+from build_tools.plan import shared_inputs
 from build_tools.plan.plan import make_plan, plan_into, target_facts
 from build_tools.plan.recipe import RecipeDraft, draft
 from build_tools.records import Plan
@@ -221,7 +221,7 @@ def test_a_source_is_looked_for_once(root: Path, monkeypatch: pytest.MonkeyPatch
         asked.append(name)
         return tree.exists(name, where)
 
-    monkeypatch.setattr(once, "exists", counted)
+    monkeypatch.setattr(shared_inputs, "exists", counted)
     assert len(plan(root, planned.kernel(variants={"B": [1, 2, 3]})).jobs) == 12
     assert asked == ["k.hip"]
 

@@ -17,7 +17,7 @@ from support.bundles import blob, small_operator, small_root
 from aiter_prebuilt.contract.calls import Array, Call
 from aiter_prebuilt.contract.judging import judging
 from build_tools.cases import make, table
-from build_tools.cases.meaning import PACKAGE, meanings
+from build_tools.cases.receipt_state import PACKAGE, meanings
 from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import ExecutorError, NotReadyError, ProofError, UsageError
@@ -31,8 +31,8 @@ from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes, writer
 from build_tools.prove import prove as proving
 from build_tools.prove import ready, recorded, workers
+from build_tools.prove.call_coverage import Walked
 from build_tools.prove.choose import Choice, choose
-from build_tools.prove.narrow import Walked
 from build_tools.prove.prove import Proof, Settings
 from build_tools.prove.workers import Line, Place
 from build_tools.verbs import prove as verb

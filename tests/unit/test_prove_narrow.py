@@ -10,7 +10,7 @@ from support import toy_operator
 
 from build_tools.cases import make
 from build_tools.judge.receipts import Provable
-from build_tools.prove.narrow import Walked
+from build_tools.prove.call_coverage import Walked
 
 CALLS = """
 [toy]

@@ -21,8 +21,8 @@ from build_tools.pack.emulator_wheel import LIBRARY
 from build_tools.pack.runtime_wheel import EXTENSION
 from build_tools.prove import choose as choosing
 from build_tools.prove import ready, recorded
+from build_tools.prove.call_coverage import Walked
 from build_tools.prove.choose import Choice, choose
-from build_tools.prove.narrow import Walked
 from build_tools.prove.workers import Line
 
 CALLS = [bound("add", M=1, N=1), bound("add", M=2, N=1), bound("add", M=3, N=1), bound("add", M=4, N=1)]

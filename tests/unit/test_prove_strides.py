@@ -25,7 +25,7 @@ from aiter_prebuilt.contract.records import (
 from build_tools.cases import make, parts, table
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.problems import Problems
-from build_tools.prove.narrow import Walked
+from build_tools.prove.call_coverage import Walked
 
 CALLS = """
 [toy]

@@ -66,6 +66,9 @@ SIGNATURES = {
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "qkv qw kw cos_sin positions num_tokens num_heads_q num_heads_k "
     "num_heads_v head_size is_neox_style mrope_section_ is_interleaved eps q_out k_cache v_cache slot_mapping "
     "per_tensor_k_scale per_tensor_v_scale k_out v_out return_kv use_shuffle_layout block_size x rotary_dim gemma_norm",
+    "fused_kv_norm_rope_group_quant": "kv kv_weight positions slot_mapping cos_cache sin_cache eps k_nope_scale_buff k_rope_buff "
+    "is_neox quant_group_size scale_dtype",
+    "inverse_rope_group_quant": "o positions cos_cache sin_cache num_groups quant_group_size scale_layout x_fp8 x_scale",
     "fused_qk_norm_rope_1way": "q k w_q w_k cos_sin batch_size num_tokens num_heads_q num_heads_k head_size is_interleaved eps "
     "out_q out_k",
     "fused_qk_norm_rope_2way": "q0 k0 q1 k1 w_q0 w_k0 w_q1 w_k1 cos_sin0 cos_sin1 batch_size num_tokens0 num_tokens1 num_heads_q "

@@ -13,7 +13,7 @@ from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands import preload
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError
-from aiter_prebuilt.launch import loading, reached
+from aiter_prebuilt.launch import loading, operator_closure
 from aiter_prebuilt.tracing import signatures
 
 #: Public functions that launch no kernel of ours, and why.
@@ -55,7 +55,7 @@ pytest.importorskip("aiter_prebuilt._native", reason="operators are objects of t
     ],
 )  # fmt: skip
 def test_operators_behind_a_function(name: str, operators: set[str]) -> None:
-    found = set(reached.operators_of(reached.public(name)))
+    found = set(operator_closure.operators_of(operator_closure.public(name)))
     assert operators <= found and bool(found) == bool(operators)
     assert found <= signatures.load().keys()
 
@@ -65,15 +65,17 @@ def test_every_operator_is_behind_its_own_function() -> None:
     names = signatures.load().keys() & set(aiter_prebuilt.ops.__all__)
     assert len(names) > 150
     # A function may have more than one operator, or stand on one of another name.
-    empty = [name for name in names if not reached.operators_of(reached.public(name))]
+    empty = [name for name in names if not operator_closure.operators_of(operator_closure.public(name))]
     assert not empty, empty
 
 
 def test_what_launches_nothing_has_a_reason() -> None:
     """Preloading any other public name is preloading something."""
-    called = [name for name in aiter_prebuilt.__all__ if reached.is_called(reached.public(name))]
+    called = [
+        name for name in aiter_prebuilt.__all__ if operator_closure.is_called(operator_closure.public(name))
+    ]
     assert len(called) > 270
-    empty = {name for name in called if not reached.operators_of(reached.public(name))}
+    empty = {name for name in called if not operator_closure.operators_of(operator_closure.public(name))}
     assert empty == NO_LAUNCH.keys()
     others = set(aiter_prebuilt.__all__) - set(called)
     assert others == {"__version__", "preload", "ActivationType", "GateMode", "QuantType"}
@@ -145,7 +147,7 @@ def test_options_have_no_short_forms(words: list[str]) -> None:
 
 def test_names_that_are_nobodys(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator that is no function is taken by its own name; of functions only operators that the device has."""
-    assert reached.public("no_such_name") is None
+    assert operator_closure.public("no_such_name") is None
     monkeypatch.setattr(loading, "operators", lambda vendor, ordinal: ("fused_experts", "rms_norm"))
     wanted: Any = loading.wanted
     assert wanted(("rms_norm", "fused_moe", "no_such_name"), "amd", 0) == (

@@ -12,8 +12,8 @@ import pytest
 from aiter_prebuilt.contract.code_graph import CodeGraph
 from aiter_prebuilt.contract.code_text import Definition
 from aiter_prebuilt.contract.judging import ENTRY, judge_graph
-from build_tools.cases import meaning
-from build_tools.cases.meaning import (
+from build_tools.cases import receipt_state
+from build_tools.cases.receipt_state import (
     DRAWS,
     MAKERS,
     PACKAGE,
@@ -42,7 +42,7 @@ class Proofs:
 
     def __init__(self) -> None:
         self.roots: dict[str, list[tuple[CodeGraph, list[Definition]]]] = {}
-        judge, functions, code = judge_graph(PACKAGE), function_code(ROOT), meaning.judge_code()
+        judge, functions, code = judge_graph(PACKAGE), function_code(ROOT), receipt_state.judge_code()
         self.graphs = [judge, functions, code]
         for family in FAMILIES:
             module = reference_module(family)
@@ -55,7 +55,7 @@ class Proofs:
                         (code, [*MAKERS]),
                         (code, formula_roots(code, module, name, row)),
                     ]
-                    if file := meaning.function_file(rows, name):
+                    if file := receipt_state.function_file(rows, name):
                         mine.append((functions, [function_root(functions, file, name)]))
                     self.roots[f"{family}.{name}"] = mine
 

@@ -16,7 +16,7 @@ from aiter_prebuilt.execute.array import DeviceArray
 from aiter_prebuilt.execute.run import judged
 from build_tools.cases import make
 from build_tools.cases.bind import Layout
-from build_tools.cases.meaning import meanings
+from build_tools.cases.receipt_state import meanings
 
 
 def call(slack: int) -> Call:

@@ -8,7 +8,7 @@ from support import planned
 
 from build_tools.generate.functions import refusals_of, refusing
 from build_tools.generate.traced import traced
-from build_tools.manifest.model import Operator
+from build_tools.manifest.model import Family, Operator
 from build_tools.manifest.operators import GIVEN
 from build_tools.manifest.python import parse_python
 
@@ -93,7 +93,7 @@ def test_an_enumeration_and_a_tensor_that_must_be_given_go_on() -> None:
     assert stand_in(made).splitlines()[-3:] == [
         "    kind = number(kind)", "    refuse_scale(kind, s)", "    calls.scale(x, kind, s)"
     ]  # fmt: skip
-    text = refusals_of("by_hand", [made])
+    text = refusals_of(Family("norm", (made,)))
     assert text is not None and "    from enum import Enum\n" in text
     assert "def refuse_scale(kind: int | Enum, s: torch.Tensor | None) -> None:" in text
 
@@ -105,8 +105,11 @@ def test_refusals_are_imported() -> None:
         *(operator(name, **written, family=family) for name, family in names),
         operator("plain", **WRITTEN), operator("made", IN_PLACE, family="other", covered={"n": (3,)}),
     )  # fmt: skip
-    imports = [line for line in text.splitlines() if ".ops.generated." in line]
-    assert imports == ["from aiter_prebuilt.ops.generated.by_hand import refuse_add, refuse_mix, refuse_zoom"]
+    imports = [line for line in text.splitlines() if ".ops.refusals." in line]
+    assert imports == [
+        "from aiter_prebuilt.ops.refusals.gemm import refuse_mix",
+        "from aiter_prebuilt.ops.refusals.norm import refuse_add, refuse_zoom",
+    ]
     table = text[text.index("TRACED: Final") :]
     assert table.splitlines()[1:-1] == [
         f'    "{name}": {name},' for name in ("zoom", "add", "mix", "plain", "made")

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from build_tools.report.coverage import Coverage
     from build_tools.report.upstream import Beside
 
-#: Targets of the table where none is named: those that AITER's list is about.
-TARGETS = ("gfx942", "gfx950")
-
 
 def compute(
     profile: str, targets: tuple[str, ...], bundles: Path
@@ -32,7 +29,7 @@ def compute(
     manifest = load(options.ROOT / "manifests")
     proved = known(options.ROOT)
     folder = bundles if bundles.is_dir() else None
-    table = coverage.compute(manifest, profile, targets or TARGETS, folder, proved)
+    table = coverage.compute(manifest, profile, targets or tuple(manifest.amd), folder, proved)
     stale = notes.stale_in(options.ROOT, folder) if folder is not None else []
     beside = None
     try:

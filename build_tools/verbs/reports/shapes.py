@@ -96,7 +96,7 @@ def shapes(
 def _targets(manifest: Manifest, asked: tuple[str, ...]) -> list[str]:
     from build_tools.errors import UnknownTargetError
 
-    ours = [name for name, target in manifest.targets.items() if target.vendor == "amd"]
+    ours = list(manifest.amd)
     for name in asked:
         if name not in ours:
             raise UnknownTargetError(

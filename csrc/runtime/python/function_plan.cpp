@@ -55,12 +55,12 @@ bool read_answers(PyObject* said, std::size_t arguments, std::size_t made, Plan&
 bool read_plan(PyObject* said, const Given& given, Plan& plan) {
   if (!is_tuple(said, 3) || !is_tuple(PyTuple_GetItem(said, 0), -1) || !is_tuple(PyTuple_GetItem(said, 1), -1))
     return false;
-  PyObject* makings = PyTuple_GetItem(said, 0);
-  const auto made = static_cast<std::size_t>(PyTuple_Size(makings));
+  PyObject* allocations = PyTuple_GetItem(said, 0);
+  const auto made = static_cast<std::size_t>(PyTuple_Size(allocations));
   if (made > kMostMade) return false;
-  plan.makings.resize(made);
+  plan.allocations.resize(made);
   for (std::size_t i = 0; i < made; ++i) {
-    if (!read_making(PyTuple_GetItem(makings, static_cast<Py_ssize_t>(i)), plan.makings[i])) return false;
+    if (!read_allocation(PyTuple_GetItem(allocations, static_cast<Py_ssize_t>(i)), plan.allocations[i])) return false;
   }
   PyObject* launches = PyTuple_GetItem(said, 1);
   plan.launches.resize(static_cast<std::size_t>(PyTuple_Size(launches)));

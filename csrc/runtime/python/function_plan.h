@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "python/operator_type.h"
-#include "tensors/making.h"
+#include "tensors/output_alloc.h"
 
 namespace apb {
 
@@ -28,7 +28,7 @@ struct Launch {
 };
 
 struct Plan {
-  std::vector<Making> makings;
+  std::vector<OutputAllocation> allocations;
   std::vector<Launch> launches;
   std::vector<Item> answers;  // of several a tuple
   bool single = true;

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "call/call_words.h"
-#include "tensors/making.h"
+#include "call/call_key.h"
+#include "tensors/output_alloc.h"
 
 namespace apb {
 namespace {
@@ -15,7 +15,7 @@ constexpr std::size_t kMostWords = 96;
 constexpr std::size_t kMostArguments = 8;
 
 // Of a tensor its type, element type, device and shape; an int's value; of all else which object.
-using Key = CallWords<kMostWords>;
+using Key = CallKey<kMostWords>;
 
 // False: what is asked for cannot be told in words.
 bool add(PyObject* object, Key& key) {
@@ -37,12 +37,12 @@ bool add(PyObject* object, Key& key) {
   return false;
 }
 
-// A making, or what stays as it is.
+// An allocation, or what stays as it is.
 struct Output {
-  Making making;
+  OutputAllocation allocation;
   py::Ref same;
 
-  py::Ref again() const { return same ? py::Ref::borrow(same.get()) : making.make(); }
+  py::Ref again() const { return same ? py::Ref::borrow(same.get()) : allocation.make(); }
 };
 
 struct Made {
@@ -61,7 +61,7 @@ struct Entry {
   std::shared_ptr<const Made> made;
 };
 
-// ((function, arguments), or what stays, ...): a tuple of two and more that begins with a function is a making.
+// ((function, arguments), or what stays, ...): a tuple of two and more that begins with a function is an allocation.
 bool read_made(PyObject* said, Made& made) {
   if (!py::has_flag(said, py::kFlagTuple)) return false;
   made.outputs.resize(static_cast<std::size_t>(PyTuple_Size(said)));
@@ -69,7 +69,7 @@ bool read_made(PyObject* said, Made& made) {
     PyObject* item = PyTuple_GetItem(said, static_cast<Py_ssize_t>(i));
     if (!py::has_flag(item, py::kFlagTuple))
       made.outputs[i].same = py::Ref::borrow(item);
-    else if (!read_making(item, made.outputs[i].making))
+    else if (!read_allocation(item, made.outputs[i].allocation))
       return false;
   }
   return !made.outputs.empty() || !made.single;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "call/call_told.h"
+#include "call/call_key_reader.h"
 #include "python/function_plan.h"
 
 namespace apb {
@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostWords = 256;
 constexpr std::size_t kMostLaunches = 8;  // of a plan whose calls are known whole
-using Key = CallWords<kMostWords>;
+using Key = CallKey<kMostWords>;
 
 struct Entry {
   std::vector<std::uint64_t> key;
@@ -44,7 +44,7 @@ struct Read {
   std::array<TensorArg, kMostArguments> tensors;  // of what is a tensor, or None where one may be
   std::array<TensorArg, kMostMade> made;
   std::array<py::Ref, kMostMade> objects;  // what was made
-  CallWords<kMostWholeWords> whole;
+  CallKey<kMostWholeWords> whole;
   std::array<KnownLaunch, kMostLaunches> launches;  // what became of those of this call
 };
 
@@ -162,7 +162,7 @@ class Plans {
       if (kinds_[i] == 'v') whole->objects.push_back(py::Ref::borrow(args[i]));
     }
     whole->launches.assign(read.launches.begin(), read.launches.begin() + static_cast<std::ptrdiff_t>(launches));
-    for (std::size_t i = 0; i < plan->makings.size(); ++i) whole->made[i] = alignment_of(read.made[i].address);
+    for (std::size_t i = 0; i < plan->allocations.size(); ++i) whole->made[i] = alignment_of(read.made[i].address);
     const std::shared_ptr<const Whole> replaced =
         wholes_.keep(read.whole, std::move(whole));  // goes when the new one is there
   }
@@ -185,7 +185,7 @@ class Plans {
     if (!py::is_none(said.get())) {
       const auto plan = std::make_shared<Plan>();
       if (!read_plan(said.get(), {args, kinds_}, *plan)) {
-        if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, "a plan is (makings, launches, answer), or None");
+        if (!py::interrupted()) PyErr_SetString(PyExc_TypeError, "a plan is (allocations, launches, answer), or None");
         return false;
       }
       entry->plan = learnt = plan;
@@ -200,9 +200,9 @@ class Plans {
 
   // `whole`: what is known of the call, or null.
   static PyObject* follow(const Plan& plan, const Whole* whole, PyObject* const* args, Read& read) {
-    const std::size_t made = plan.makings.size();
+    const std::size_t made = plan.allocations.size();
     for (std::size_t i = 0; i < made; ++i) {
-      read.objects[i] = plan.makings[i].make();
+      read.objects[i] = plan.allocations[i].make();
       if (!read.objects[i]) return nullptr;
     }
     bool good = !read.context.asks_gradient && read_made(made, read);

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from aiter_prebuilt._native import Bundle, Operator
-    from aiter_prebuilt.launch.restated import Restated
+    from aiter_prebuilt.launch.argument_fallbacks import Restated
 
 
 @cache
@@ -68,7 +68,7 @@ def _names(name: str) -> tuple[str, ...]:
 def _restated(name: str, *arguments: Any) -> Restated | None:
     """A call that was refused, said with other tensors."""
     with importing:
-        from aiter_prebuilt.launch.restated import restated
+        from aiter_prebuilt.launch.argument_fallbacks import restated
 
     return restated(name, *arguments)
 

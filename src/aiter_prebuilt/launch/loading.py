@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError
-from aiter_prebuilt.launch import dispatch, reached
+from aiter_prebuilt.launch import dispatch, operator_closure
 
 _ASKED: Final = "preload"
 
@@ -59,7 +59,7 @@ def preload(
         return len(found)
     count = 0
     for name, calls in _by_operator(listed, shapes).items():
-        reached.public(name)
+        operator_closure.public(name)
         for call in calls:
             tensors, attributes = _arguments(name, call, chosen, ordinal)
             dispatch.operator(name).preload(chosen, ordinal, tensors, attributes)
@@ -97,12 +97,12 @@ def wanted(listed: Sequence[str], vendor: str, ordinal: int) -> Sequence[str]:
         ArgumentKindError: a name that is no text, or of what launches nothing because it is no function.
     """
     if not listed:
-        reached.import_all()
+        operator_closure.import_all()
         return operators(vendor, ordinal)
     found: dict[str, None] = {}
     for name in listed:
         function = _function(name)
-        behind = (name,) if function is None else reached.operators_of(function)
+        behind = (name,) if function is None else operator_closure.operators_of(function)
         if len(behind) > 1:  # one that is there for other targets alone, or in a wheel that is not installed
             behind = tuple(each for each in operators(vendor, ordinal) if each in behind) or behind
         found |= dict.fromkeys(behind)
@@ -117,8 +117,8 @@ def _function(name: Any) -> Any:
             "it is no text",
             'write the name of a function or operator: preload("rms_norm")',
         )
-    found = reached.public(name)
-    if found is not None and not reached.is_called(found):
+    found = operator_closure.public(name)
+    if found is not None and not operator_closure.is_called(found):
         raise ArgumentKindError(
             f"preload {name!r}",
             "it is no function that launches kernels",

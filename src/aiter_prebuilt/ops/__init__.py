@@ -11,57 +11,53 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.ops.activation_f4 import (
+    from aiter_prebuilt.ops.activation import (
         act_mul_and_mxfp4_quant,
         silu_and_mul_quant,
         silu_and_mul_quant_fp4,
     )
     from aiter_prebuilt.ops.attention import flash_attn_func
     from aiter_prebuilt.ops.attention_asm import fmha_v3_fwd, fmha_v3_varlen_fwd, pa_fwd_asm
-    from aiter_prebuilt.ops.attention_bwd import fmha_v3_bwd, fmha_v3_varlen_bwd
+    from aiter_prebuilt.ops.attention_bwd import mha_bwd, mha_varlen_bwd
+    from aiter_prebuilt.ops.attention_bwd_asm import fmha_v3_bwd, fmha_v3_varlen_bwd
     from aiter_prebuilt.ops.attention_ck import mha_fwd, mha_varlen_fwd
-    from aiter_prebuilt.ops.attention_fp8 import (
+    from aiter_prebuilt.ops.attention_extend import extend_attention_fwd
+    from aiter_prebuilt.ops.attention_ragged import flash_attn_varlen_func, unified_attention
+    from aiter_prebuilt.ops.attention_ragged_fp8 import (
         flash_attn_fp8_pertensor_func,
         flash_attn_varlen_fp8_pertensor_func,
     )
-    from aiter_prebuilt.ops.attention_gradients import mha_bwd, mha_varlen_bwd
-    from aiter_prebuilt.ops.attention_ragged import flash_attn_varlen_func, unified_attention
-    from aiter_prebuilt.ops.batch_prefill import mha_batch_prefill, mha_batch_prefill_func
-    from aiter_prebuilt.ops.batched_gemm import batched_gemm_a8w8, batched_gemm_bf16
-    from aiter_prebuilt.ops.binary import add, add_, binary_mixed, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.attention_ragged_paged import paged_attention_ragged, paged_attention_v1
+    from aiter_prebuilt.ops.attention_ragged_prefill import mha_batch_prefill, mha_batch_prefill_func
     from aiter_prebuilt.ops.cache_blocks import copy_blocks
-    from aiter_prebuilt.ops.conv1d import causal_conv1d_fn
-    from aiter_prebuilt.ops.conv1d_update import causal_conv1d_update_in_place
-    from aiter_prebuilt.ops.delta_rule import (
+    from aiter_prebuilt.ops.causal_conv1d import causal_conv1d_fn
+    from aiter_prebuilt.ops.causal_conv1d_steps import causal_conv1d_update_in_place
+    from aiter_prebuilt.ops.deepgemm_grouped import deepgemm
+    from aiter_prebuilt.ops.elementwise import add, add_, binary_mixed, div, div_, mul, mul_, sub, sub_
+    from aiter_prebuilt.ops.f4gemm_asm import gemm_a4w4, gemm_a4w4_asm
+    from aiter_prebuilt.ops.f4gemm_asm_blockscale import gemm_a4w4_blockscale
+    from aiter_prebuilt.ops.fmoe_f4_asm import fmoe_g1u1_mxfp4
+    from aiter_prebuilt.ops.gated_delta import (
         chunk_gated_delta_rule,
         fused_gdn_gating_and_sigmoid,
         fused_recurrent_gated_delta_rule,
     )
-    from aiter_prebuilt.ops.delta_update import (
+    from aiter_prebuilt.ops.gated_delta_update import (
         fused_recurrent_gated_delta_rule_update,
         fused_sigmoid_gating_delta_rule_update,
     )
-    from aiter_prebuilt.ops.extend_attention import extend_attention_fwd
-    from aiter_prebuilt.ops.fmoe_f4 import fmoe_g1u1_mxfp4
-    from aiter_prebuilt.ops.fused_kv_cache import (
-        fused_qk_rope_cat_and_cache_mla,
-        fused_qk_rope_reshape_and_cache,
-    )
-    from aiter_prebuilt.ops.fused_norms import (
-        fused_qk_rmsnorm_group_quant,
-        fused_qk_rmsnorm_per_token_quant,
-        fused_qk_rmsnorm_plain,
-    )
-    from aiter_prebuilt.ops.gating import topk_gating
-    from aiter_prebuilt.ops.gemm_f4 import gemm_a4w4, gemm_a4w4_asm
-    from aiter_prebuilt.ops.gemm_f4_ck import gemm_a4w4_blockscale
-    from aiter_prebuilt.ops.gemm_f4_rows import (
+    from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
+    from aiter_prebuilt.ops.gemm_ck import batched_gemm_a8w8, batched_gemm_bf16
+    from aiter_prebuilt.ops.gemm_f4 import (
         gemm_a16wfp4,
         gemm_afp4wfp4,
         gemm_afp4wfp4_pre_quant,
         gemm_afp4wfp4_preshuffle,
     )
-    from aiter_prebuilt.ops.gemm_out import gemm_a16w16_asm, mi350_a8w8_blockscale_asm
+    from aiter_prebuilt.ops.gemm_quantising import (
+        batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
+        gemm_a16w8_blockscale,
+    )
     from aiter_prebuilt.ops.generated.activation import (
         gelu_and_mul,
         gelu_and_mul_bias,
@@ -190,13 +186,6 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.topk import topk_sigmoid, topk_softmax
     from aiter_prebuilt.ops.generated.topk_asm import topk_softmax_asm
     from aiter_prebuilt.ops.generated.topk_rows import top_k_per_row_decode, top_k_per_row_prefill
-    from aiter_prebuilt.ops.group_quant import (
-        act_mul_and_fp8_group_quant,
-        fused_add_rmsnorm_pad,
-        fused_rms_fp8_group_quant,
-        fused_rms_fp8_per_tensor_static_quant,
-    )
-    from aiter_prebuilt.ops.grouped_gemm import deepgemm
     from aiter_prebuilt.ops.l2norm import l2norm_fwd
     from aiter_prebuilt.ops.mla import (
         mla_decode_stage1_asm_fwd,
@@ -205,33 +194,45 @@ if TYPE_CHECKING:
         mla_reduce_v1,
     )
     from aiter_prebuilt.ops.mla_decode import mla_decode_fwd
-    from aiter_prebuilt.ops.mla_works import get_mla_metadata_v1
+    from aiter_prebuilt.ops.mla_metadata import get_mla_metadata_v1
+    from aiter_prebuilt.ops.mla_prefill import get_ps_metadata_v1
     from aiter_prebuilt.ops.moe_ck import ck_moe_stage1_fwd, ck_moe_stage2_fwd
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
-    from aiter_prebuilt.ops.moe_gate import moe_fused_gate
-    from aiter_prebuilt.ops.moe_stage1 import moe_stage1_g1u1
-    from aiter_prebuilt.ops.mx_quant import dynamic_per_group_scaled_quant, quant_mxfp4
+    from aiter_prebuilt.ops.moe_gating import topk_gating
+    from aiter_prebuilt.ops.moe_stage1_asm import moe_stage1_g1u1
+    from aiter_prebuilt.ops.moe_tokens import moe_fused_gate
     from aiter_prebuilt.ops.mxfp import upcast_from_mxfp, upcast_from_mxfp8
-    from aiter_prebuilt.ops.mxfp_down import downcast_to_mxfp, downcast_to_mxfp8
-    from aiter_prebuilt.ops.norm_rope_cache import (
+    from aiter_prebuilt.ops.mxfp_downcast import downcast_to_mxfp, downcast_to_mxfp8
+    from aiter_prebuilt.ops.mxfp_quant import dynamic_per_group_scaled_quant, quant_mxfp4
+    from aiter_prebuilt.ops.norm_group_quant import (
+        act_mul_and_fp8_group_quant,
+        fused_add_rmsnorm_pad,
+        fused_rms_fp8_group_quant,
+        fused_rms_fp8_per_tensor_static_quant,
+    )
+    from aiter_prebuilt.ops.qk_norm import (
+        fused_qk_rmsnorm_group_quant,
+        fused_qk_rmsnorm_per_token_quant,
+        fused_qk_rmsnorm_plain,
+    )
+    from aiter_prebuilt.ops.quant import dynamic_per_group_scaled_quant_fp4
+    from aiter_prebuilt.ops.rope_cache_concat import fused_qk_rope_concat_and_cache_mla
+    from aiter_prebuilt.ops.rope_cache_kv import (
+        fused_qk_rope_cat_and_cache_mla,
+        fused_qk_rope_reshape_and_cache,
+    )
+    from aiter_prebuilt.ops.rope_cache_norm import (
         fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
         fused_qk_norm_rope_cache_pts_quant_shuffle,
     )
-    from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
-    from aiter_prebuilt.ops.plain_topk import topk_plain
-    from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
-    from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
-    from aiter_prebuilt.ops.quantising_gemm import (
-        batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
-        gemm_a16w8_blockscale,
-    )
-    from aiter_prebuilt.ops.rope_concat_cache import fused_qk_rope_concat_and_cache_mla
-    from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
-    from aiter_prebuilt.ops.top_sampling import (
+    from aiter_prebuilt.ops.rope_group_quant import fused_kv_norm_rope_group_quant, inverse_rope_group_quant
+    from aiter_prebuilt.ops.sampling import exponential, mixed_sample, random_sample
+    from aiter_prebuilt.ops.sampling_top import (
         top_k_renorm_probs,
         top_k_top_p_sampling_from_probs,
         top_p_sampling_from_probs,
     )
+    from aiter_prebuilt.ops.topk_rows import topk_plain
 
 __all__ = [
     "LLMM1",
@@ -297,6 +298,7 @@ __all__ = [
     "fused_experts_a16w4",
     "fused_experts_mxfp4",
     "fused_gdn_gating_and_sigmoid",
+    "fused_kv_norm_rope_group_quant",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_1way",
     "fused_qk_norm_rope_2way",
@@ -340,6 +342,7 @@ __all__ = [
     "greedy_sample",
     "grouped_topk",
     "indexer_k_quant_and_cache",
+    "inverse_rope_group_quant",
     "l2norm_fwd",
     "layernorm2d_fwd",
     "layernorm2d_fwd_with_add",
@@ -453,61 +456,60 @@ __all__ = [
 
 #: Function -> its module below this package.
 HOMES: Final = {
-    "act_mul_and_mxfp4_quant": "activation_f4",
-    "silu_and_mul_quant": "activation_f4",
-    "silu_and_mul_quant_fp4": "activation_f4",
+    "act_mul_and_mxfp4_quant": "activation",
+    "silu_and_mul_quant": "activation",
+    "silu_and_mul_quant_fp4": "activation",
     "flash_attn_func": "attention",
     "fmha_v3_fwd": "attention_asm",
     "fmha_v3_varlen_fwd": "attention_asm",
     "pa_fwd_asm": "attention_asm",
-    "fmha_v3_bwd": "attention_bwd",
-    "fmha_v3_varlen_bwd": "attention_bwd",
+    "mha_bwd": "attention_bwd",
+    "mha_varlen_bwd": "attention_bwd",
+    "fmha_v3_bwd": "attention_bwd_asm",
+    "fmha_v3_varlen_bwd": "attention_bwd_asm",
     "mha_fwd": "attention_ck",
     "mha_varlen_fwd": "attention_ck",
-    "flash_attn_fp8_pertensor_func": "attention_fp8",
-    "flash_attn_varlen_fp8_pertensor_func": "attention_fp8",
-    "mha_bwd": "attention_gradients",
-    "mha_varlen_bwd": "attention_gradients",
+    "extend_attention_fwd": "attention_extend",
     "flash_attn_varlen_func": "attention_ragged",
     "unified_attention": "attention_ragged",
-    "mha_batch_prefill": "batch_prefill",
-    "mha_batch_prefill_func": "batch_prefill",
-    "batched_gemm_a8w8": "batched_gemm",
-    "batched_gemm_bf16": "batched_gemm",
-    "add": "binary",
-    "add_": "binary",
-    "binary_mixed": "binary",
-    "div": "binary",
-    "div_": "binary",
-    "mul": "binary",
-    "mul_": "binary",
-    "sub": "binary",
-    "sub_": "binary",
+    "flash_attn_fp8_pertensor_func": "attention_ragged_fp8",
+    "flash_attn_varlen_fp8_pertensor_func": "attention_ragged_fp8",
+    "paged_attention_ragged": "attention_ragged_paged",
+    "paged_attention_v1": "attention_ragged_paged",
+    "mha_batch_prefill": "attention_ragged_prefill",
+    "mha_batch_prefill_func": "attention_ragged_prefill",
     "copy_blocks": "cache_blocks",
-    "causal_conv1d_fn": "conv1d",
-    "causal_conv1d_update_in_place": "conv1d_update",
-    "chunk_gated_delta_rule": "delta_rule",
-    "fused_gdn_gating_and_sigmoid": "delta_rule",
-    "fused_recurrent_gated_delta_rule": "delta_rule",
-    "fused_recurrent_gated_delta_rule_update": "delta_update",
-    "fused_sigmoid_gating_delta_rule_update": "delta_update",
-    "extend_attention_fwd": "extend_attention",
-    "fmoe_g1u1_mxfp4": "fmoe_f4",
-    "fused_qk_rope_cat_and_cache_mla": "fused_kv_cache",
-    "fused_qk_rope_reshape_and_cache": "fused_kv_cache",
-    "fused_qk_rmsnorm_group_quant": "fused_norms",
-    "fused_qk_rmsnorm_per_token_quant": "fused_norms",
-    "fused_qk_rmsnorm_plain": "fused_norms",
-    "topk_gating": "gating",
-    "gemm_a4w4": "gemm_f4",
-    "gemm_a4w4_asm": "gemm_f4",
-    "gemm_a4w4_blockscale": "gemm_f4_ck",
-    "gemm_a16wfp4": "gemm_f4_rows",
-    "gemm_afp4wfp4": "gemm_f4_rows",
-    "gemm_afp4wfp4_pre_quant": "gemm_f4_rows",
-    "gemm_afp4wfp4_preshuffle": "gemm_f4_rows",
-    "gemm_a16w16_asm": "gemm_out",
-    "mi350_a8w8_blockscale_asm": "gemm_out",
+    "causal_conv1d_fn": "causal_conv1d",
+    "causal_conv1d_update_in_place": "causal_conv1d_steps",
+    "deepgemm": "deepgemm_grouped",
+    "add": "elementwise",
+    "add_": "elementwise",
+    "binary_mixed": "elementwise",
+    "div": "elementwise",
+    "div_": "elementwise",
+    "mul": "elementwise",
+    "mul_": "elementwise",
+    "sub": "elementwise",
+    "sub_": "elementwise",
+    "gemm_a4w4": "f4gemm_asm",
+    "gemm_a4w4_asm": "f4gemm_asm",
+    "gemm_a4w4_blockscale": "f4gemm_asm_blockscale",
+    "fmoe_g1u1_mxfp4": "fmoe_f4_asm",
+    "chunk_gated_delta_rule": "gated_delta",
+    "fused_gdn_gating_and_sigmoid": "gated_delta",
+    "fused_recurrent_gated_delta_rule": "gated_delta",
+    "fused_recurrent_gated_delta_rule_update": "gated_delta_update",
+    "fused_sigmoid_gating_delta_rule_update": "gated_delta_update",
+    "gemm_a16w16_asm": "gemm_asm",
+    "mi350_a8w8_blockscale_asm": "gemm_asm",
+    "batched_gemm_a8w8": "gemm_ck",
+    "batched_gemm_bf16": "gemm_ck",
+    "gemm_a16wfp4": "gemm_f4",
+    "gemm_afp4wfp4": "gemm_f4",
+    "gemm_afp4wfp4_pre_quant": "gemm_f4",
+    "gemm_afp4wfp4_preshuffle": "gemm_f4",
+    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "gemm_quantising",
+    "gemm_a16w8_blockscale": "gemm_quantising",
     "gelu_and_mul": "generated.activation",
     "gelu_and_mul_bias": "generated.activation",
     "gelu_fast": "generated.activation",
@@ -629,43 +631,46 @@ HOMES: Final = {
     "topk_softmax_asm": "generated.topk_asm",
     "top_k_per_row_decode": "generated.topk_rows",
     "top_k_per_row_prefill": "generated.topk_rows",
-    "act_mul_and_fp8_group_quant": "group_quant",
-    "fused_add_rmsnorm_pad": "group_quant",
-    "fused_rms_fp8_group_quant": "group_quant",
-    "fused_rms_fp8_per_tensor_static_quant": "group_quant",
-    "deepgemm": "grouped_gemm",
     "l2norm_fwd": "l2norm",
     "mla_decode_stage1_asm_fwd": "mla",
     "mla_prefill_asm_fwd": "mla",
     "mla_prefill_fwd": "mla",
     "mla_reduce_v1": "mla",
     "mla_decode_fwd": "mla_decode",
-    "get_mla_metadata_v1": "mla_works",
+    "get_mla_metadata_v1": "mla_metadata",
+    "get_ps_metadata_v1": "mla_prefill",
     "ck_moe_stage1_fwd": "moe_ck",
     "ck_moe_stage2_fwd": "moe_ck",
     "moe_cktile2stages_gemm1": "moe_cktile",
-    "moe_fused_gate": "moe_gate",
-    "moe_stage1_g1u1": "moe_stage1",
-    "dynamic_per_group_scaled_quant": "mx_quant",
-    "quant_mxfp4": "mx_quant",
+    "topk_gating": "moe_gating",
+    "moe_stage1_g1u1": "moe_stage1_asm",
+    "moe_fused_gate": "moe_tokens",
     "upcast_from_mxfp": "mxfp",
     "upcast_from_mxfp8": "mxfp",
-    "downcast_to_mxfp": "mxfp_down",
-    "downcast_to_mxfp8": "mxfp_down",
-    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "norm_rope_cache",
-    "fused_qk_norm_rope_cache_pts_quant_shuffle": "norm_rope_cache",
-    "paged_attention_ragged": "paged_attention",
-    "paged_attention_v1": "paged_attention",
-    "topk_plain": "plain_topk",
-    "get_ps_metadata_v1": "prompt_works",
-    "dynamic_per_group_scaled_quant_fp4": "quant_f4",
-    "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
-    "gemm_a16w8_blockscale": "quantising_gemm",
-    "fused_qk_rope_concat_and_cache_mla": "rope_concat_cache",
-    "exponential": "sample",
-    "mixed_sample": "sample",
-    "random_sample": "sample",
-    "top_k_renorm_probs": "top_sampling",
-    "top_k_top_p_sampling_from_probs": "top_sampling",
-    "top_p_sampling_from_probs": "top_sampling",
+    "downcast_to_mxfp": "mxfp_downcast",
+    "downcast_to_mxfp8": "mxfp_downcast",
+    "dynamic_per_group_scaled_quant": "mxfp_quant",
+    "quant_mxfp4": "mxfp_quant",
+    "act_mul_and_fp8_group_quant": "norm_group_quant",
+    "fused_add_rmsnorm_pad": "norm_group_quant",
+    "fused_rms_fp8_group_quant": "norm_group_quant",
+    "fused_rms_fp8_per_tensor_static_quant": "norm_group_quant",
+    "fused_qk_rmsnorm_group_quant": "qk_norm",
+    "fused_qk_rmsnorm_per_token_quant": "qk_norm",
+    "fused_qk_rmsnorm_plain": "qk_norm",
+    "dynamic_per_group_scaled_quant_fp4": "quant",
+    "fused_qk_rope_concat_and_cache_mla": "rope_cache_concat",
+    "fused_qk_rope_cat_and_cache_mla": "rope_cache_kv",
+    "fused_qk_rope_reshape_and_cache": "rope_cache_kv",
+    "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "rope_cache_norm",
+    "fused_qk_norm_rope_cache_pts_quant_shuffle": "rope_cache_norm",
+    "fused_kv_norm_rope_group_quant": "rope_group_quant",
+    "inverse_rope_group_quant": "rope_group_quant",
+    "exponential": "sampling",
+    "mixed_sample": "sampling",
+    "random_sample": "sampling",
+    "top_k_renorm_probs": "sampling_top",
+    "top_k_top_p_sampling_from_probs": "sampling_top",
+    "top_p_sampling_from_probs": "sampling_top",
+    "topk_plain": "topk_rows",
 }

@@ -20,7 +20,7 @@ from aiter_prebuilt.ops.generated.quant import (
     partial_transpose,
     static_per_tensor_quant,
 )
-from aiter_prebuilt.ops.sorting import moe_sorting
+from aiter_prebuilt.ops.moe_sorting import moe_sorting
 
 if TYPE_CHECKING:
     import torch

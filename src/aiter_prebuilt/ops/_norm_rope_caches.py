@@ -1,4 +1,4 @@
-"""Caches of ``norm_rope_cache.py`` in the shapes that its operators take."""
+"""Caches of ``rope_cache_norm.py`` in the shapes that its operators take."""
 
 from __future__ import annotations
 

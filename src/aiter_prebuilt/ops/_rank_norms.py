@@ -154,7 +154,7 @@ class RankNorms:
 
         Source: AITER ``CustomAllreduce.fused_ar_rms_mxfp4_quant``.
         """
-        from aiter_prebuilt.ops.quantize import dynamic_mxfp4_quant
+        from aiter_prebuilt.ops.quant_hip import dynamic_mxfp4_quant
 
         del registered
         inp = checks.matrix(checks.plain(inp, res_inp, w, eps))

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, window
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.refusals.attention import refuse_flash_attn_func
 
 if TYPE_CHECKING:
     import torch

@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._sequence_lists import most_queries
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_asm import (
+from aiter_prebuilt.ops.refusals.attention_asm import (
     refuse_fmha_v3_fwd,
     refuse_fmha_v3_varlen_fwd,
     refuse_pa_fwd_asm,

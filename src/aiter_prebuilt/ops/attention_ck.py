@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, scale_of, window_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
+from aiter_prebuilt.ops.refusals.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
 
 if TYPE_CHECKING:
     import torch

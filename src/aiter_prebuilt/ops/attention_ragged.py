@@ -10,7 +10,7 @@ from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, wi
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
 from aiter_prebuilt.ops._sequence_lists import apart
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.attention_ragged import (
+from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
     refuse_unified_attention,
 )

@@ -1,118 +1,185 @@
-"""Products of MXFP4 matrices by AITER's assembly, and by a kernel of ours for what it does not take."""
+"""Products of MXFP4 matrices in the forms of AITER's Triton functions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, halvings, no_output
-from aiter_prebuilt.ops._products import product, weighted
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
+from aiter_prebuilt.ops._products import product
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
+from aiter_prebuilt.ops.refusals.gemm_f4 import (
+    refuse_gemm_a16wfp4,
+    refuse_gemm_afp4wfp4,
+    refuse_gemm_afp4wfp4_pre_quant,
+    refuse_gemm_afp4wfp4_preshuffle,
+)
 
 if TYPE_CHECKING:
     import torch
 
-_gemm_a4w4_asm = operator("gemm_a4w4_asm")
-_gemm_a4w4 = operator("gemm_a4w4")
+_gemm_afp4wfp4 = operator("gemm_afp4wfp4")
+_gemm_afp4wfp4_preshuffle = operator("gemm_afp4wfp4_preshuffle")
+_gemm_a16wfp4 = operator("gemm_a16wfp4")
+_gemm_afp4wfp4_pre_quant = operator("gemm_afp4wfp4_pre_quant")
 
 
 @traced
-def gemm_a4w4_asm(
-    A: torch.Tensor,
-    B: torch.Tensor,
-    A_scale: torch.Tensor,
-    B_scale: torch.Tensor,
-    out: torch.Tensor,
-    kernelName: str,
-    bias: torch.Tensor | None = None,
-    alpha: float | None = 1.0,
-    beta: float | None = 0.0,
-    bpreshuffle: bool | None = True,
-    log2_k_split: int | None = None,
-) -> torch.Tensor:
-    """``out = dequant(A) @ dequant(B).T + beta * bias``, MXFP4 in, accumulated in fp32 on the matrix cores.
-
-    AITER's assembly serves bf16 of a shuffled B with n a multiple of 32 and k one of 256, where no bias counts (AITER hands its
-    objects one, and they do not add it); a kernel of ours the rest.
-
-    Args:
-        A: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 64, with a plain B of 32.
-        B: [n, k / 2], n a multiple of 16, as ``shuffle_weight(B, (16, 16))`` gives it; with bpreshuffle=False rows, at any n.
-        A_scale: [m or more, k / 32 or more] e8m0 (torch's, or bytes), rows a multiple of 32, columns of 8, in the layout of
-            AITER's ``e8m0_shuffle``: blocks of 32 rows and 8 columns, (r, c) of a block at place
-            ((c % 4 * 16 + r % 16) * 2 + c // 4) * 2 + r // 16.
-        B_scale: [n or more, as many], the same of B.
-        out: [m or more, n] bf16 or fp16, written; rows behind those of A stay as they are. All contiguous.
-        log2_k_split: 2 to this power parts of k, 0 to 4, each rounded and added to ``out`` (all of which is zeroed first); one
-            when None. The kernel of ours zeroes ``out`` and adds all of k at once.
-        kernelName: symbol of AITER's object to take; chosen from the shape when empty.
-        bias: [n] or [1, n] fp32; not read where beta is 0.
-        beta: 0 when None.
-        bpreshuffle: True when None.
-        alpha: 1 only (AITER hands its objects one, and they do not use it).
-
-    Returns:
-        ``out``.
-
-    Raises:
-        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
-            call does not fit.
-
-    Source: AITER ``gemm_a4w4_asm``.
-    """
-    refuse_gemm_a4w4_asm(alpha)
-    added, factor = weighted(bias, beta)
-    parts = halvings("gemm_a4w4_asm", log2_k_split)
-    plain = bpreshuffle is not None and not bpreshuffle
-    _gemm_a4w4_asm(*_stored(A, B, A_scale, B_scale), out, added, parts, kernelName, not plain, factor)
-    return out
-
-
-@traced
-def gemm_a4w4(
-    A: torch.Tensor,
-    B: torch.Tensor,
-    A_scale: torch.Tensor,
-    B_scale: torch.Tensor,
-    bias: torch.Tensor | None = None,
+def gemm_afp4wfp4(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    x_scales: torch.Tensor,
+    w_scales: torch.Tensor,
     dtype: torch.dtype | None = None,
-    alpha: float | None = 1.0,
-    beta: float | None = 0.0,
-    bpreshuffle: bool | None = True,
-    apreshuffle: bool | None = False,
-    global_A_scale: torch.Tensor | None = None,
-    global_B_scale: torch.Tensor | None = None,
+    y: torch.Tensor | None = None,
+    config: str | None = None,
+    skip_reduce: bool | None = False,
 ) -> torch.Tensor:
-    """As :func:`gemm_a4w4_asm`, with the kernel that AITER measured to be best; K is never split.
+    """``dequant(x) @ dequant(w).T``, MXFP4 in, accumulated in fp32 on the matrix cores and rounded once.
 
     Args:
-        A, B, A_scale, B_scale, bias, beta, bpreshuffle: as :func:`gemm_a4w4_asm`.
-        dtype: bfloat16 (None) or float16.
-        alpha, apreshuffle, global_A_scale, global_B_scale: 1, False, None and None only.
+        x: [m, k / 2] pairs of fp4 (torch's, or bytes: the lower half is the first), k a multiple of 32, the last dim contiguous,
+            rows at multiples of 16 bytes.
+        w: [n, k / 2], the same.
+        x_scales: [m, k / 32] e8m0 (torch's, or bytes), in any strides. w_scales: [n, k / 32], the same.
+        dtype: bf16 (None) or fp16. It is not looked at where y is given.
+        y: [m, n], the last dim contiguous, written; made when None.
+        config, skip_reduce: None and False only.
 
     Returns:
-        [m, n].
+        ``y``, or what was made.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
             call does not fit.
 
-    Source: AITER ``gemm_a4w4`` of August 2026; the pinned tree's writes a tensor that the caller made.
+    Source: AITER ``gemm_afp4wfp4``.
     """
-    refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
-    added, factor = weighted(bias, beta)
+    refuse_gemm_afp4wfp4(config, skip_reduce)
     try:
-        out: torch.Tensor = product(A, B, dtype, None)
+        y = product(x, w, dtype, y)
     except (*NOT_A_TENSOR, KeyError) as error:
-        raise no_output("gemm_a4w4", error) from error
-    plain = bpreshuffle is not None and not bpreshuffle
-    _gemm_a4w4(*_stored(A, B, A_scale, B_scale), added, out, not plain, factor)
-    return out
+        raise no_output("gemm_afp4wfp4", error) from error
+    _gemm_afp4wfp4(codes(x, "fp4x2"), codes(w, "fp4x2"), codes(x_scales, "e8m0"), codes(w_scales, "e8m0"), y)
+    return y
 
 
-def _stored(
-    A: torch.Tensor, B: torch.Tensor, A_scale: torch.Tensor, B_scale: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """As the native call takes them: bytes."""
-    return codes(A, "fp4x2"), codes(B, "fp4x2"), codes(A_scale, "e8m0"), codes(B_scale, "e8m0")
+@traced
+def gemm_afp4wfp4_preshuffle(
+    x_fp4: torch.Tensor,
+    w_preshuf: torch.Tensor,
+    x_scales: torch.Tensor,
+    w_scales: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    y: torch.Tensor | None = None,
+    config: str | None = None,
+    skip_reduce: bool | None = False,
+) -> torch.Tensor:
+    """As :func:`gemm_afp4wfp4`, the weight and scales in AITER's layouts.
+
+    Args:
+        x_fp4: [m, k / 2] pairs of fp4 (torch's, or bytes), k a multiple of 64, rows at multiples of 16 bytes.
+        w_preshuf: [n / 16, 8 k]: ``shuffle_weight(w, (16, 16)).view(n // 16, -1)``, n a multiple of 16, contiguous.
+        x_scales: of fewer than 32 rows [m, k / 32] e8m0 (torch's, or bytes); else [rows / 32, k]: what ``e8m0_shuffle`` gives,
+            rows a multiple of 32. Contiguous.
+        w_scales: [rows / 32, k]: what ``e8m0_shuffle`` gives of those of w.
+        dtype, y, config, skip_reduce: as :func:`gemm_afp4wfp4`.
+
+    Returns:
+        ``y``, or what was made.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``gemm_afp4wfp4_preshuffle``.
+    """
+    refuse_gemm_afp4wfp4_preshuffle(config, skip_reduce)
+    try:
+        y = product(x_fp4, w_preshuf, dtype, y, high=16)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("gemm_afp4wfp4_preshuffle", error) from error
+    given = (
+        codes(x_fp4, "fp4x2"),
+        codes(w_preshuf, "fp4x2"),
+        codes(x_scales, "e8m0"),
+        codes(w_scales, "e8m0"),
+    )
+    _gemm_afp4wfp4_preshuffle(*given, y)
+    return y
+
+
+@traced
+def gemm_a16wfp4(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    w_scales: torch.Tensor,
+    atomic_add: bool | None = False,
+    dtype: torch.dtype | None = None,
+    y: torch.Tensor | None = None,
+    config: str | None = None,
+) -> torch.Tensor:
+    """``dequant(mxfp4(x)) @ dequant(w).T``: each 32 columns of a row of x are made MXFP4 as they are read.
+
+    The scale is ``2 ** (e - 2)``, where ``2 ** e`` is the largest size of the 32 rounded to a power of two, from 1.75 of one on
+    to the next; the codes are ``x / scale``, rounded to the nearest, away from zero halfway, and 6 at most.
+
+    Args:
+        x: [m, k] bf16 or fp16, k a multiple of 32, the last dim contiguous, rows at multiples of 16 bytes. 32 columns with an
+            infinity or NaN are NaN.
+        w: [n, k / 2] pairs of fp4 (torch's, or bytes), rows at multiples of 16 bytes.
+        w_scales: [n, k / 32] e8m0 (torch's, or bytes), in any strides.
+        atomic_add: how AITER adds parts of k, to a y of zeros; here one workgroup adds all of it, and y may hold anything.
+        dtype: bf16 (None) or fp16. It is not looked at where y is given.
+        y: [m, n], the last dim contiguous, written; made when None.
+        config: None only.
+
+    Returns:
+        ``y``, or what was made.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``gemm_a16wfp4``.
+    """
+    del atomic_add
+    refuse_gemm_a16wfp4(config)
+    try:
+        y = product(x, w, dtype, y)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("gemm_a16wfp4", error) from error
+    _gemm_a16wfp4(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
+    return y
+
+
+@traced
+def gemm_afp4wfp4_pre_quant(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    w_scales: torch.Tensor,
+    dtype: torch.dtype | None = None,
+    y: torch.Tensor | None = None,
+    config: str | None = None,
+) -> torch.Tensor:
+    """As :func:`gemm_a16wfp4`, whose older name it is; AITER adds to a y of zeros.
+
+    Args:
+        x, w, w_scales, dtype, y, config: as :func:`gemm_a16wfp4`.
+
+    Returns:
+        ``y``, or what was made.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``gemm_afp4wfp4_pre_quant``.
+    """
+    refuse_gemm_afp4wfp4_pre_quant(config)
+    try:
+        y = product(x, w, dtype, y)
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("gemm_afp4wfp4_pre_quant", error) from error
+    _gemm_afp4wfp4_pre_quant(x, codes(w, "fp4x2"), codes(w_scales, "e8m0"), y)
+    return y

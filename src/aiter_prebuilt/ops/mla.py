@@ -8,7 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._mla import address, reduced_to, rows_of
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
+from aiter_prebuilt.ops.refusals.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
 
 if TYPE_CHECKING:
     import torch

@@ -10,7 +10,7 @@ from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, ou
 from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
+from aiter_prebuilt.ops.refusals.mla import refuse_mla_decode_fwd
 
 if TYPE_CHECKING:
     import torch

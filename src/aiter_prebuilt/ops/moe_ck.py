@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
+from aiter_prebuilt.ops.refusals.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
 
 if TYPE_CHECKING:
     from enum import Enum

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import codes
 from aiter_prebuilt.ops._traced import traced
-from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
+from aiter_prebuilt.ops.refusals.moe_cktile import refuse_moe_cktile2stages_gemm1
 
 if TYPE_CHECKING:
     import torch

@@ -1,6 +1,6 @@
 """AITER's ``routing`` and ``routing_from_hash``: functions around the operators of ``moe_routing`` and ``moe_routing_hash``.
 
-What multiplies by what they give is in ``moe_products``.
+What multiplies by what they give is in ``moe_gemm_f4``.
 """
 
 from __future__ import annotations

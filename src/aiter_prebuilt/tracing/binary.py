@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/binary.py``: as ``calls``."""
+"""What Dynamo traces of the functions of ``ops/elementwise.py``: as ``calls``."""
 
 from __future__ import annotations
 

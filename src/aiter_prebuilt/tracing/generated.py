@@ -18,67 +18,80 @@ from aiter_prebuilt.ops._common import (
     refuse_shuffled,
     result_of,
 )
-from aiter_prebuilt.ops.generated.activation_f4 import (
+from aiter_prebuilt.ops.refusals.activation import (
     refuse_act_mul_and_mxfp4_quant,
     refuse_silu_and_mul_quant,
     refuse_silu_and_mul_quant_fp4,
 )
-from aiter_prebuilt.ops.generated.attention import refuse_flash_attn_func
-from aiter_prebuilt.ops.generated.attention_asm import (
+from aiter_prebuilt.ops.refusals.attention import refuse_flash_attn_func
+from aiter_prebuilt.ops.refusals.attention_asm import (
     refuse_fmha_v3_fwd,
     refuse_fmha_v3_varlen_fwd,
     refuse_pa_fwd_asm,
 )
-from aiter_prebuilt.ops.generated.attention_bwd import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
-from aiter_prebuilt.ops.generated.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
-from aiter_prebuilt.ops.generated.attention_gradients import refuse_mha_bwd, refuse_mha_varlen_bwd
-from aiter_prebuilt.ops.generated.attention_ragged import (
+from aiter_prebuilt.ops.refusals.attention_bwd import refuse_mha_bwd, refuse_mha_varlen_bwd
+from aiter_prebuilt.ops.refusals.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
+from aiter_prebuilt.ops.refusals.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
+from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
+    refuse_mha_batch_prefill,
+    refuse_mha_batch_prefill_func,
+    refuse_paged_attention_ragged,
+    refuse_paged_attention_v1,
     refuse_unified_attention,
 )
-from aiter_prebuilt.ops.generated.batch_prefill import refuse_mha_batch_prefill, refuse_mha_batch_prefill_func
-from aiter_prebuilt.ops.generated.batched_gemm import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
-from aiter_prebuilt.ops.generated.binary import refuse_binary_mixed
-from aiter_prebuilt.ops.generated.conv1d_update import refuse_causal_conv1d_update_in_place
-from aiter_prebuilt.ops.generated.delta_update import (
+from aiter_prebuilt.ops.refusals.causal_conv1d_steps import refuse_causal_conv1d_update_in_place
+from aiter_prebuilt.ops.refusals.elementwise import refuse_binary_mixed
+from aiter_prebuilt.ops.refusals.f4gemm_asm import (
+    refuse_gemm_a4w4,
+    refuse_gemm_a4w4_asm,
+    refuse_gemm_a4w4_blockscale,
+)
+from aiter_prebuilt.ops.refusals.fmoe_f4_asm import refuse_fmoe_g1u1_mxfp4
+from aiter_prebuilt.ops.refusals.gated_delta_update import (
     refuse_fused_recurrent_gated_delta_rule_update,
     refuse_fused_sigmoid_gating_delta_rule_update,
 )
-from aiter_prebuilt.ops.generated.fmoe_f4 import refuse_fmoe_g1u1_mxfp4
-from aiter_prebuilt.ops.generated.fused_norms import refuse_fused_qk_rmsnorm_group_quant
-from aiter_prebuilt.ops.generated.gating import refuse_topk_gating
-from aiter_prebuilt.ops.generated.gemm_f4 import refuse_gemm_a4w4, refuse_gemm_a4w4_asm
-from aiter_prebuilt.ops.generated.gemm_f4_ck import refuse_gemm_a4w4_blockscale
-from aiter_prebuilt.ops.generated.gemm_f4_rows import (
+from aiter_prebuilt.ops.refusals.gemm_ck import refuse_batched_gemm_a8w8, refuse_batched_gemm_bf16
+from aiter_prebuilt.ops.refusals.gemm_f4 import (
     refuse_gemm_a16wfp4,
     refuse_gemm_afp4wfp4,
     refuse_gemm_afp4wfp4_pre_quant,
     refuse_gemm_afp4wfp4_preshuffle,
 )
-from aiter_prebuilt.ops.generated.group_quant import (
-    refuse_act_mul_and_fp8_group_quant,
-    refuse_fused_rms_fp8_group_quant,
-)
-from aiter_prebuilt.ops.generated.mla import refuse_mla_decode_stage1_asm_fwd, refuse_mla_prefill_fwd
-from aiter_prebuilt.ops.generated.mla_decode import refuse_mla_decode_fwd
-from aiter_prebuilt.ops.generated.mla_works import refuse_get_mla_metadata_v1
-from aiter_prebuilt.ops.generated.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
-from aiter_prebuilt.ops.generated.moe_cktile import refuse_moe_cktile2stages_gemm1
-from aiter_prebuilt.ops.generated.moe_gate import refuse_moe_fused_gate
-from aiter_prebuilt.ops.generated.moe_stage1 import refuse_moe_stage1_g1u1
-from aiter_prebuilt.ops.generated.mx_quant import refuse_dynamic_per_group_scaled_quant, refuse_quant_mxfp4
-from aiter_prebuilt.ops.generated.mxfp_down import refuse_downcast_to_mxfp, refuse_downcast_to_mxfp8
-from aiter_prebuilt.ops.generated.paged_attention import (
-    refuse_paged_attention_ragged,
-    refuse_paged_attention_v1,
-)
-from aiter_prebuilt.ops.generated.plain_topk import refuse_topk_plain
-from aiter_prebuilt.ops.generated.prompt_works import refuse_get_ps_metadata_v1
-from aiter_prebuilt.ops.generated.quant_f4 import refuse_dynamic_per_group_scaled_quant_fp4
-from aiter_prebuilt.ops.generated.quantising_gemm import (
+from aiter_prebuilt.ops.refusals.gemm_quantising import (
     refuse_batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
     refuse_gemm_a16w8_blockscale,
 )
+from aiter_prebuilt.ops.refusals.mla import (
+    refuse_get_mla_metadata_v1,
+    refuse_mla_decode_fwd,
+    refuse_mla_decode_stage1_asm_fwd,
+    refuse_mla_prefill_fwd,
+)
+from aiter_prebuilt.ops.refusals.mla_prefill import refuse_get_ps_metadata_v1
+from aiter_prebuilt.ops.refusals.moe_ck import refuse_ck_moe_stage1_fwd, refuse_ck_moe_stage2_fwd
+from aiter_prebuilt.ops.refusals.moe_cktile import refuse_moe_cktile2stages_gemm1
+from aiter_prebuilt.ops.refusals.moe_gating import refuse_topk_gating
+from aiter_prebuilt.ops.refusals.moe_stage1_asm import refuse_moe_stage1_g1u1
+from aiter_prebuilt.ops.refusals.moe_tokens import refuse_moe_fused_gate
+from aiter_prebuilt.ops.refusals.mxfp import (
+    refuse_downcast_to_mxfp,
+    refuse_downcast_to_mxfp8,
+    refuse_dynamic_per_group_scaled_quant,
+    refuse_quant_mxfp4,
+)
+from aiter_prebuilt.ops.refusals.norm_group_quant import (
+    refuse_act_mul_and_fp8_group_quant,
+    refuse_fused_rms_fp8_group_quant,
+)
+from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_quant
+from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.refusals.rope_group_quant import (
+    refuse_fused_kv_norm_rope_group_quant,
+    refuse_inverse_rope_group_quant,
+)
+from aiter_prebuilt.ops.refusals.topk_rows import refuse_topk_plain
 from aiter_prebuilt.tracing import calls
 from aiter_prebuilt.tracing.library import NAMESPACE
 
@@ -1417,6 +1430,37 @@ def fused_gdn_gating_and_sigmoid(
     return calls.fused_gdn_gating_and_sigmoid(A_log, a, b, dt_bias, softplus_beta, softplus_threshold)
 
 
+def fused_kv_norm_rope_group_quant(
+    kv: Any,
+    kv_weight: Any,
+    positions: Any,
+    slot_mapping: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    eps: float,
+    k_nope_scale_buff: Any,
+    k_rope_buff: Any,
+    is_neox: bool = False,
+    quant_group_size: int = 64,
+    scale_dtype: str = "e8m0",
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_kv_norm_rope_group_quant``."""
+    refuse_fused_kv_norm_rope_group_quant(quant_group_size, scale_dtype)
+    return calls.fused_kv_norm_rope_group_quant(
+        kv,
+        kv_weight,
+        positions,
+        slot_mapping,
+        cos_cache,
+        sin_cache,
+        eps,
+        k_nope_scale_buff,
+        k_rope_buff,
+        is_neox,
+        quant_group_size,
+    )
+
+
 def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -2431,6 +2475,24 @@ def indexer_k_quant_and_cache(
     if quant_block_size != 128:
         raise refuse("indexer_k_quant_and_cache", "quant_block_size", quant_block_size, "128")
     _OPS.indexer_k_quant_and_cache.default(k, kv_cache, slot_mapping, scale_fmt, preshuffle)
+
+
+def inverse_rope_group_quant(
+    o: Any,
+    positions: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    num_groups: int,
+    quant_group_size: int = 128,
+    scale_layout: str = "row",
+    x_fp8: Any = None,
+    x_scale: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.inverse_rope_group_quant``."""
+    refuse_inverse_rope_group_quant(quant_group_size, scale_layout)
+    return calls.inverse_rope_group_quant(
+        o, positions, cos_cache, sin_cache, num_groups, quant_group_size, scale_layout, x_fp8, x_scale
+    )
 
 
 def l2norm_fwd(
@@ -4627,6 +4689,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_experts_a8w8_tensor": fused_experts_a8w8_tensor,
     "fused_experts_mxfp4": fused_experts_mxfp4,
     "fused_gdn_gating_and_sigmoid": fused_gdn_gating_and_sigmoid,
+    "fused_kv_norm_rope_group_quant": fused_kv_norm_rope_group_quant,
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_1way": fused_qk_norm_rope_1way,
     "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
@@ -4670,6 +4733,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "greedy_sample": _OPS.greedy_sample.default,
     "grouped_topk": _OPS.grouped_topk.default,
     "indexer_k_quant_and_cache": indexer_k_quant_and_cache,
+    "inverse_rope_group_quant": inverse_rope_group_quant,
     "l2norm_fwd": l2norm_fwd,
     "layernorm2d_fwd": layernorm2d_fwd,
     "layernorm2d_fwd_with_add": layernorm2d_fwd_with_add,

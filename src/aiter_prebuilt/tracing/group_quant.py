@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/group_quant.py``, ``ops/activation_f4.py``, ``ops/mx_quant.py`` and
+"""What Dynamo traces of the functions of ``ops/norm_group_quant.py``, ``ops/activation.py``, ``ops/mxfp_quant.py`` and
 ``ops/mxfp.py``: as ``calls``.
 """
 

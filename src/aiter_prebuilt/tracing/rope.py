@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/fused_kv_cache.py`` and ``ops/fused_norms.py``: as ``calls``."""
+"""What Dynamo traces of the functions of ``ops/rope_cache_kv.py`` and ``ops/qk_norm.py``: as ``calls``."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
-from aiter_prebuilt.ops._common import like
+from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in, sections_of
+from aiter_prebuilt.ops._rope_group_quant import inverse_results
 from aiter_prebuilt.tracing.library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -30,6 +31,38 @@ def fused_qk_rope_reshape_and_cache(
     _OPS.fused_qk_rope_reshape_and_cache.default(*given, pos, cos, sin, *scales, offs, *made, is_neox)
     back = (q_out, k_out, key_cache, value_cache)
     return back if zeros_out is None else (*back, zeros_out)
+
+
+def fused_kv_norm_rope_group_quant(
+    kv: Any, kv_weight: Any, positions: Any, slot_mapping: Any, cos_cache: Any, sin_cache: Any, eps: float,
+    k_nope_scale_buff: Any, k_rope_buff: Any, is_neox: bool, quant_group_size: int,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_kv_norm_rope_group_quant``."""
+    _OPS.fused_kv_norm_rope_group_quant.default(
+        kv, kv_weight, positions, slot_mapping, cos_cache, sin_cache, k_nope_scale_buff, k_rope_buff, eps, is_neox,
+        quant_group_size,
+    )  # fmt: skip
+    return k_nope_scale_buff, k_rope_buff
+
+
+def inverse_rope_group_quant(
+    o: Any, positions: Any, cos_cache: Any, sin_cache: Any, num_groups: int, quant_group_size: int, scale_layout: str,
+    x_fp8: Any, x_scale: Any,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.inverse_rope_group_quant``."""
+    x_fp8, x_scale = inverse_results(o, num_groups, quant_group_size, scale_layout, x_fp8, x_scale)
+    _OPS.inverse_rope_group_quant.default(
+        o,
+        positions,
+        cos_cache,
+        sin_cache,
+        x_fp8,
+        codes(x_scale, "e8m0"),
+        num_groups,
+        quant_group_size,
+        scale_layout,
+    )
+    return x_fp8, x_scale
 
 
 def fused_qk_norm_rope_cache_pts_quant_shuffle(

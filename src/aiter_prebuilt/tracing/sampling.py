@@ -1,4 +1,4 @@
-"""What Dynamo traces of the functions of ``ops/sample.py`` and ``ops/top_sampling.py``: as ``calls``."""
+"""What Dynamo traces of the functions of ``ops/sampling.py`` and ``ops/sampling_top.py``: as ``calls``."""
 
 from __future__ import annotations
 

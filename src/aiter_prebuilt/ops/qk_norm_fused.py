@@ -1,0 +1,123 @@
+"""AITER's names for norms of queries and keys that are no operators of ours: functions around those in ``qk_norm``."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
+
+from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops.qk_norm import (
+    fused_qk_rmsnorm_group_quant,
+    fused_qk_rmsnorm_per_token_quant,
+    fused_qk_rmsnorm_plain,
+)
+
+if TYPE_CHECKING:
+    import torch
+
+#: Of AITER's ``QuantType`` by its number: the columns that share a scale.
+_GROUPS: Final = {3: 32, 4: 128, 5: 128, 6: 128, 7: 128}
+_NO, _PER_TOKEN = 0, 2
+_SERVED: Final = (
+    "0 (QuantType.No), 2 (per_Token), 3 (per_1x32), 4 to 7 (groups of 128 columns), or None with a group_size"
+)
+_ALONE: Final = "None or False with QuantType.No, as AITER leaves it out"
+
+
+def _fused_qk_rmsnorm(
+    q_out: torch.Tensor | None,
+    q: torch.Tensor,
+    q_weight: torch.Tensor,
+    q_eps: float,
+    k_out: torch.Tensor | None,
+    k: torch.Tensor,
+    k_weight: torch.Tensor,
+    k_eps: float,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """As :func:`fused_qk_rmsnorm_plain`, under AITER's name of August 2026."""
+    return fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
+
+
+def fused_qk_rmsnorm(
+    q_out_quantized: torch.Tensor | None = None,
+    q_out_scale: torch.Tensor | None = None,
+    q: torch.Tensor | None = None,
+    q_weight: torch.Tensor | None = None,
+    q_epsilon: float = 1e-6,
+    q_out_unquantized: torch.Tensor | None = None,
+    k_out: torch.Tensor | None = None,
+    q_res_out: torch.Tensor | None = None,
+    k: torch.Tensor | None = None,
+    k_weight: torch.Tensor | None = None,
+    k_epsilon: float | None = None,
+    q_residual: torch.Tensor | None = None,
+    gemma_norm: bool = False,
+    quant_type: int | None = _NO,
+    group_size: int | None = None,
+    transpose_scale: bool = False,
+    *,
+    q_out: torch.Tensor | None = None,
+    q_eps: float | None = None,
+    k_eps: float | None = None,
+) -> tuple[torch.Tensor, torch.Tensor] | None:
+    """The RMS norms of queries and of keys in one launch, queries as they are or as codes, as ``quant_type`` says.
+
+    Older trees have the same name for what is :func:`fused_qk_rmsnorm_plain` here: its calls are taken, too, by name (q_out,
+    q_eps and k_eps for q_out_quantized, q_epsilon and k_epsilon) or with its eight arguments by position.
+
+    Args:
+        quant_type: a ``QuantType`` of ours or of AITER, or its number. No: norms alone, q_out_quantized has that of the queries
+            (made when None, as k_out); q_out_unquantized, q_res_out, q_residual and gemma_norm are refused, q_out_scale,
+            group_size and transpose_scale are not read. per_Token: as :func:`fused_qk_rmsnorm_per_token_quant`. Others but
+            per_Tensor: as :func:`fused_qk_rmsnorm_group_quant`, with group_size, or 32 (per_1x32) or 128 columns when None.
+        q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k, k_weight, k_epsilon,
+            q_residual, gemma_norm, group_size, transpose_scale: as there; without codes k_epsilon is q_epsilon when None, too.
+        q_out, q_eps, k_eps: see above.
+
+    Returns:
+        The norms of queries and of keys, without codes; else None.
+
+    Raises:
+        UnsupportedError: an option that no kernel covers, or a tensor that requires grad. ArgumentError, NoKernelError: the
+            call does not fit.
+
+    Source: AITER ``fused_qk_rmsnorm`` of August 2026 and before.
+    """
+    fourth: Any = q_weight
+    if isinstance(fourth, Real):  # eight by position, of older trees
+        older: Any = (
+            q_out_quantized,
+            q_out_scale,
+            q,
+            q_weight,
+            q_epsilon,
+            q_out_unquantized,
+            k_out,
+            q_res_out,
+        )
+        return fused_qk_rmsnorm_plain(*older)
+    q_out_quantized = q_out if q_out_quantized is None else q_out_quantized
+    q_epsilon = q_epsilon if q_eps is None else q_eps
+    k_epsilon = k_epsilon if k_eps is None else k_eps
+    kind: Any = None if quant_type is None else number(quant_type)
+    if kind == _NO:
+        given = {"q_out_unquantized": q_out_unquantized, "q_res_out": q_res_out, "q_residual": q_residual}
+        for option, value in given.items():
+            if value is not None:
+                raise refuse("fused_qk_rmsnorm", option, "a tensor", _ALONE)
+        if gemma_norm:
+            raise refuse("fused_qk_rmsnorm", "gemma_norm", gemma_norm, _ALONE)
+        of_keys = q_epsilon if k_epsilon is None else k_epsilon
+        plain: Any = (q_out_quantized, q, q_weight, q_epsilon, k_out, k, k_weight, of_keys)
+        return fused_qk_rmsnorm_plain(*plain)
+    rows = (q_out_quantized, q_out_scale, q, q_weight, q_epsilon, q_out_unquantized, k_out, q_res_out, k)
+    behind = (k_weight, k_epsilon, q_residual)
+    if kind == _PER_TOKEN:
+        tokens: Any = (*rows, *behind, gemma_norm)
+        fused_qk_rmsnorm_per_token_quant(*tokens)
+        return None
+    size = _GROUPS.get(kind) if group_size is None else group_size
+    if size is None or (kind is not None and kind not in _GROUPS):
+        raise refuse("fused_qk_rmsnorm", "quant_type", quant_type, _SERVED)
+    fused_qk_rmsnorm_group_quant(*rows, *behind, size, transpose_scale, gemma_norm)
+    return None
