@@ -459,3 +459,20 @@ def test_moe_sorting_makes_what_moe_sorting_fwd_writes(compiled: Any) -> None:
     assert more[2][:3].tolist() == [0, 1, 2]
     with pytest.raises(UnsupportedError, match="flat"):
         ap.moe_sorting(ids, weights, 4, 64, BF16, flat=True)
+
+
+def test_moe_sorting_gives_the_numbers_of_the_experts_here(compiled: Any) -> None:
+    """Those of AITER's op_tests/test_moe_local_expert_ids.py, and ids of no expert."""
+    ids = torch.tensor([[0, 1, 5], [2, 4, 3], [5, 0, 2], [-1, 6, 4]], dtype=torch.int32)
+    mask = torch.tensor([0, 1, 1, 0, 1, 0], dtype=torch.int32)
+    weights = torch.ones(4, 3)
+    call = compiled(lambda i, w, m: ap.moe_sorting(i, w, 6, 16, BF16, 8, m, return_local_topk_ids=True))
+    plain = compiled(lambda i, w, m: ap.moe_sorting(i, w, 6, 16, BF16, 8, m))(ids, weights, mask)
+    *lists, local = call(ids, weights, mask)
+    assert local.dtype == torch.int32
+    assert local.tolist() == [[-1, 0, -1], [1, 2, -1], [-1, -1, 1], [-1, -1, 2]]
+    assert [each.shape for each in lists] == [each.shape for each in plain]
+    same = compiled(lambda i, w: ap.moe_sorting(i, w, 6, 16, BF16, 8, return_local_topk_ids=True))(
+        ids, weights
+    )[5]
+    assert torch.equal(same, ids) and same.data_ptr() != ids.data_ptr()

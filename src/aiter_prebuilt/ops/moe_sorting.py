@@ -27,7 +27,7 @@ def moe_sorting(
     accumulate: bool = True,
     flat: bool = False,
     output_aux: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+) -> tuple[torch.Tensor, ...]:
     """Sort choices by expert for a fused mixture.
 
     The lists are new tensors: choices by expert, each expert's padded to whole blocks.
@@ -43,7 +43,7 @@ def moe_sorting(
         expert_mask: [num_experts] int32, 1 where an expert is here, or None.
         num_local_tokens: [1] int32, so many of the tokens are there, or None.
         dispatch_policy: accepted and ignored; the lists are the same.
-        return_local_topk_ids: only False is supported.
+        return_local_topk_ids: return the ids of the experts here as a sixth result.
         accumulate: accepted and ignored; the buffer becomes 0.
         flat: only False is supported.
         output_aux: only False is supported.
@@ -51,7 +51,9 @@ def moe_sorting(
     Returns:
         sorted ids [P] int32, their weights [P] fp32, the expert of each block int32, [2] int32 how many ids count and how many
         tokens there are, and zeros [T, model_dim], but for rows of tokens that are not there, which have no meaning;
-        P = T * topk + num_experts * block_size - topk. What is behind those that count has no meaning.
+        P = T * topk + num_experts * block_size - topk. What is behind those that count has no meaning. Then, if they are asked
+        for, [T, topk] int32: with ``expert_mask`` the number of each choice among the experts here, -1 where it is none of them;
+        without it ``topk_ids``.
 
     Raises:
         UnsupportedError: an option that no kernel covers.
@@ -60,9 +62,7 @@ def moe_sorting(
     Source: AITER ``moe_sorting``.
     """
     del accumulate
-    for option, value in (
-        ("return_local_topk_ids", return_local_topk_ids), ("flat", flat), ("output_aux", output_aux),
-    ):  # fmt: skip
+    for option, value in (("flat", flat), ("output_aux", output_aux)):
         if value:
             raise refuse(_NAME, option, value, "False")
     tokens, topk = topk_ids.shape
@@ -72,6 +72,7 @@ def moe_sorting(
     experts = topk_ids.new_empty((-(-most // block_size),))
     valid = topk_ids.new_empty((2,))
     buffer = topk_ids.new_empty((tokens, model_dim), dtype=moebuf_dtype)
+    chosen = topk_ids
     rows, written = topk_weights.shape[0], buffer
     if (
         num_local_tokens is not None and rows < tokens
@@ -81,4 +82,16 @@ def moe_sorting(
         topk_ids, topk_weights, ids, weights, experts, valid, written, num_experts, block_size, expert_mask, num_local_tokens,
         dispatch_policy,
     )  # fmt: skip
-    return ids, weights, experts, valid, buffer
+    made = (ids, weights, experts, valid, buffer)
+    return (*made, _local(chosen, expert_mask)) if return_local_topk_ids else made
+
+
+def _local(topk_ids: torch.Tensor, expert_mask: torch.Tensor | None) -> torch.Tensor:
+    """Return the numbers of choices among the experts here, -1 for others, in a new tensor."""
+    if expert_mask is None:
+        return topk_ids.clone()
+    here = expert_mask != 0
+    numbers = here.cumsum(0).sub(1).masked_fill(~here, -1).to(topk_ids.dtype)
+    last = expert_mask.shape[0] - 1
+    found = numbers[topk_ids.clamp(0, last).long()]
+    return found.masked_fill((topk_ids < 0) | (topk_ids > last), -1)
