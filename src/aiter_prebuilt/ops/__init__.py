@@ -226,7 +226,11 @@ if TYPE_CHECKING:
         gemm_a16w8_blockscale,
     )
     from aiter_prebuilt.ops.rope_concat_cache import fused_qk_rope_concat_and_cache_mla
-    from aiter_prebuilt.ops.rope_group_quant import fused_kv_norm_rope_group_quant, inverse_rope_group_quant
+    from aiter_prebuilt.ops.rope_group_quant import (
+        fused_kv_norm_rope_group_quant,
+        fused_qk_norm_rope_group_quant,
+        inverse_rope_group_quant,
+    )
     from aiter_prebuilt.ops.sample import exponential, mixed_sample, random_sample
     from aiter_prebuilt.ops.top_sampling import (
         top_k_renorm_probs,
@@ -304,6 +308,7 @@ __all__ = [
     "fused_qk_norm_rope_2way",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_norm_rope_group_quant",
     "fused_qk_rmsnorm_group_quant",
     "fused_qk_rmsnorm_per_token_quant",
     "fused_qk_rmsnorm_plain",
@@ -666,6 +671,7 @@ HOMES: Final = {
     "gemm_a16w8_blockscale": "quantising_gemm",
     "fused_qk_rope_concat_and_cache_mla": "rope_concat_cache",
     "fused_kv_norm_rope_group_quant": "rope_group_quant",
+    "fused_qk_norm_rope_group_quant": "rope_group_quant",
     "inverse_rope_group_quant": "rope_group_quant",
     "exponential": "sample",
     "mixed_sample": "sample",

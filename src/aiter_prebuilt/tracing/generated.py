@@ -81,6 +81,7 @@ from aiter_prebuilt.ops.generated.quantising_gemm import (
 )
 from aiter_prebuilt.ops.generated.rope_group_quant import (
     refuse_fused_kv_norm_rope_group_quant,
+    refuse_fused_qk_norm_rope_group_quant,
     refuse_inverse_rope_group_quant,
 )
 from aiter_prebuilt.tracing import calls
@@ -1696,6 +1697,57 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         eps,
         is_neox_style,
         kv_cache_dtype,
+    )
+
+
+def fused_qk_norm_rope_group_quant(
+    q: Any,
+    kv: Any,
+    k_weight: Any,
+    positions: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    eps: float,
+    is_neox: bool = False,
+    q_out_dtype: torch.dtype | None = None,
+    q_nope_scale_buff: Any = None,
+    q_rope_buff: Any = None,
+    k_nope_scale_buff: Any = None,
+    k_rope_buff: Any = None,
+    q_weight: Any = None,
+    quant_group_size: int = 64,
+    scale_dtype: str = "e8m0",
+    swa_nope_scale_buff: Any = None,
+    swa_rope_buff: Any = None,
+    swa_block_tables: Any = None,
+    swa_dest_row: Any = None,
+    swa_block_size: int | None = None,
+    batch_id_per_token: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_group_quant``."""
+    refuse_fused_qk_norm_rope_group_quant(scale_dtype)
+    return calls.fused_qk_norm_rope_group_quant(
+        q,
+        kv,
+        k_weight,
+        positions,
+        cos_cache,
+        sin_cache,
+        eps,
+        is_neox,
+        q_out_dtype,
+        q_nope_scale_buff,
+        q_rope_buff,
+        k_nope_scale_buff,
+        k_rope_buff,
+        q_weight,
+        quant_group_size,
+        swa_nope_scale_buff,
+        swa_rope_buff,
+        swa_block_tables,
+        swa_dest_row,
+        swa_block_size,
+        batch_id_per_token,
     )
 
 
@@ -4686,6 +4738,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_norm_rope_group_quant": fused_qk_norm_rope_group_quant,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
     "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
     "fused_qk_rmsnorm_plain": fused_qk_rmsnorm_plain,

@@ -16,6 +16,12 @@ def refuse_fused_kv_norm_rope_group_quant(quant_group_size: int, scale_dtype: st
         raise refuse("fused_kv_norm_rope_group_quant", "scale_dtype", scale_dtype, '"e8m0"')
 
 
+def refuse_fused_qk_norm_rope_group_quant(scale_dtype: str) -> None:
+    """Refuse the options of ``fused_qk_norm_rope_group_quant`` that no kernel covers."""
+    if scale_dtype != "e8m0":
+        raise refuse("fused_qk_norm_rope_group_quant", "scale_dtype", scale_dtype, '"e8m0"')
+
+
 def refuse_inverse_rope_group_quant(quant_group_size: int, scale_layout: str) -> None:
     """Refuse the options of ``inverse_rope_group_quant`` that no kernel covers."""
     if quant_group_size not in (32, 64, 128):
