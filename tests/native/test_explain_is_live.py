@@ -230,6 +230,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "QE": "512", "positions_given": "5", "q_t": "1024", "q_h": "512", "kv_row": "512", "c_row": "32", "qo_t": "1024",
         "qo_h": "512", "k_t": "512", "kr_t": "64",
     },
+    "minimax_qk_norm_rope": lambda s: {
+        "T": "bf16", "W": "f32", "M": "5", "num_heads_q": "2", "num_heads_k": "1", "head_dim": "64", "QW": "128", "KW": "64",
+        "N": "256", "rotary_dim": "32", "rot": "32", "P": "9", "positions_given": "5", "in_row": "256", "c_row": "32",
+        "is_neox_style": "1",
+    },
     "fused_qk_norm_rope_1way": lambda s: {
         "T": "bf16", "F": "f32", "batch_size": "2", "num_tokens": "3", "rows": "3", "num_heads_q": "2", "num_heads_k": "1",
         "head_size": "64", "QD": "64", "KD": "64", "q_rows": "12", "k_rows": "6", "oq_rows": "12", "ok_rows": "6", "q_last": "64",

@@ -220,6 +220,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
+    from aiter_prebuilt.ops.qkv_norm_rope import minimax_qk_norm_rope
     from aiter_prebuilt.ops.quant_f4 import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.quantising_gemm import (
         batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
@@ -360,6 +361,7 @@ __all__ = [
     "mha_varlen_bwd",
     "mha_varlen_fwd",
     "mi350_a8w8_blockscale_asm",
+    "minimax_qk_norm_rope",
     "mixed_sample",
     "mixed_sample_outer_exponential",
     "mla_decode_fwd",
@@ -666,6 +668,7 @@ HOMES: Final = {
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",
     "get_ps_metadata_v1": "prompt_works",
+    "minimax_qk_norm_rope": "qkv_norm_rope",
     "dynamic_per_group_scaled_quant_fp4": "quant_f4",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant": "quantising_gemm",
     "gemm_a16w8_blockscale": "quantising_gemm",

@@ -177,7 +177,7 @@ def fused_qk_norm_rope_group_quant(
         quant_group_size: of fp8 queries, 32 or 64. The scale of a group is the smallest power of two of which amax, 1e-8 at
             least, is at most the largest code.
         scale_dtype: "e8m0".
-        swa_nope_scale_buff: [rows, entry], a second place for keys, of the type of k_nope_scale_buff; None: there is none. A token
+        swa_nope_scale_buff: [rows, entry], a second place for keys, of the type of k_nope_scale_buff. A token
             of a negative sequence or position, or whose row is not there, is skipped.
         swa_rope_buff: [rows, rot], with swa_nope_scale_buff.
         swa_block_tables: int32, [sequences, blocks]: a token's row is that of its block, of swa_block_size tokens each.

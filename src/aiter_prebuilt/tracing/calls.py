@@ -37,6 +37,7 @@ paged_attention_v1 = attention.paged_attention_v1
 paged_attention_ragged = attention.paged_attention_ragged
 mla_decode_fwd, get_ps_metadata_v1 = attention.mla_decode_fwd, attention.get_ps_metadata_v1
 fused_qk_rmsnorm_plain = rope.fused_qk_rmsnorm_plain
+minimax_qk_norm_rope = rope.minimax_qk_norm_rope
 fused_qk_norm_rope_group_quant = rope.fused_qk_norm_rope_group_quant
 inverse_rope_group_quant = rope.inverse_rope_group_quant
 fused_kv_norm_rope_group_quant = rope.fused_kv_norm_rope_group_quant

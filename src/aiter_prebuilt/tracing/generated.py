@@ -2911,6 +2911,41 @@ def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out:
     return calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
 
 
+def minimax_qk_norm_rope(
+    qkv: Any,
+    q_weight: Any,
+    k_weight: Any,
+    cos_sin_cache: Any,
+    positions: Any,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_dim: int,
+    rotary_dim: int,
+    eps: float,
+    is_neox_style: bool,
+    q_out: Any = None,
+    k_out: Any = None,
+    v_out: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.minimax_qk_norm_rope``."""
+    return calls.minimax_qk_norm_rope(
+        qkv,
+        q_weight,
+        k_weight,
+        cos_sin_cache,
+        positions,
+        num_heads_q,
+        num_heads_k,
+        head_dim,
+        rotary_dim,
+        eps,
+        is_neox_style,
+        q_out,
+        k_out,
+        v_out,
+    )
+
+
 def mixed_sample(
     out: Any,
     input: Any,
@@ -4790,6 +4825,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mha_varlen_bwd": mha_varlen_bwd,
     "mha_varlen_fwd": mha_varlen_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
+    "minimax_qk_norm_rope": minimax_qk_norm_rope,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
     "mla_decode_fwd": mla_decode_fwd,

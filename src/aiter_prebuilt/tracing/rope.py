@@ -63,6 +63,22 @@ def fused_qk_norm_rope_group_quant(
     return results
 
 
+def minimax_qk_norm_rope(
+    qkv: Any, q_weight: Any, k_weight: Any, cos_sin_cache: Any, positions: Any, num_heads_q: int, num_heads_k: int,
+    head_dim: int, rotary_dim: int, eps: float, is_neox_style: bool, q_out: Any, k_out: Any, v_out: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.minimax_qk_norm_rope``."""
+    rows, widths = qkv.shape[0], (num_heads_q * head_dim, num_heads_k * head_dim)
+    q_out = qkv.new_empty((rows, widths[0])) if q_out is None else q_out
+    k_out = qkv.new_empty((rows, widths[1])) if k_out is None else k_out
+    v_out = qkv.new_empty((rows, widths[1])) if v_out is None else v_out
+    _OPS.minimax_qk_norm_rope.default(
+        qkv, q_weight, k_weight, cos_sin_cache, positions, q_out, k_out, v_out, num_heads_q, num_heads_k, head_dim, rotary_dim,
+        eps, is_neox_style,
+    )  # fmt: skip
+    return q_out, k_out, v_out
+
+
 def inverse_rope_group_quant(
     o: Any, positions: Any, cos_cache: Any, sin_cache: Any, num_groups: int, quant_group_size: int, scale_layout: str,
     x_fp8: Any, x_scale: Any,
