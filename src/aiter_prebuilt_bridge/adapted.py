@@ -237,11 +237,14 @@ def rope_cached_positions_back(
             "Leave it to AITER's own function",
         )
     tables = _table(cos), _table(-sin)
-    options = (positions, rotate_style, reuse_freqs_front_part, nope_first)
     if inplace:
-        rope_cached_positions_fwd_inplace(out, *tables, *options)
+        rope_cached_positions_fwd_inplace(
+            out, *tables, positions, rotate_style, reuse_freqs_front_part, nope_first
+        )
     else:
-        rope_cached_positions_fwd_impl(out, x, *tables, *options)
+        rope_cached_positions_fwd_impl(
+            out, x, *tables, positions, rotate_style, reuse_freqs_front_part, nope_first
+        )
     return out
 
 
