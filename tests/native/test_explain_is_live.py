@@ -227,8 +227,7 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
     },
     "fused_qk_norm_rope_group_quant": lambda s: {
         "T": "bf16", "C": "fp8", "Q": "bf16", "M": "5", "H": "2", "D": "512", "WD": "512", "half": "32", "P": "9", "E": "512",
-        "QE": "512", "positions_given": "5", "q_t": "1024", "q_h": "512", "kv_row": "512", "c_row": "32", "qo_t": "1024",
-        "qo_h": "512", "k_t": "512", "kr_t": "64",
+        "QE": "512", "positions_given": "5", "q_t": "1024", "q_h": "512", "kv_row": "512", "c_row": "32",
     },
     "minimax_qk_norm_rope": lambda s: {
         "T": "bf16", "W": "f32", "M": "5", "num_heads_q": "2", "num_heads_k": "1", "head_dim": "64", "QW": "128", "KW": "64",
