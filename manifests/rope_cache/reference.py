@@ -421,6 +421,45 @@ def fused_qk_norm_rope_2way(
     }
 
 
+def minimax_qk_norm_rope(
+    qkv: Values,
+    q_weight: Values,
+    k_weight: Values,
+    cos_sin_cache: Values,
+    positions: Values,
+    head_dim: int,
+    eps: float,
+    is_neox_style: bool,
+) -> dict[str, Near]:
+    """Queries, keys and values."""
+    rot = cos_sin_cache.shape[-1]
+    angles = _angles(cos_sin_cache, rot // 2, positions[: len(qkv)])
+    queries, turned = q_weight.size, q_weight.size + k_weight.size
+    return {
+        "q_out": _row_of_heads(qkv[:, :queries], q_weight, eps, head_dim, angles, is_neox_style),
+        "k_out": _row_of_heads(qkv[:, queries:turned], k_weight, eps, head_dim, angles, is_neox_style),
+        "v_out": near(qkv[:, turned:]),
+    }
+
+
+def _row_of_heads(
+    x: Values, weight: Values, eps: float, size: int, angles: tuple[Values, Values], neox: bool
+) -> Near:
+    """Rows [tokens, heads * size], normed as one, of each head of which the first elements are turned."""
+    cos, sin = (each[:, None] for each in angles)
+    turning = 2 * cos.shape[-1]
+    with np.errstate(invalid="ignore"):
+        heads, error = (each.reshape(len(x), x.shape[1] // size, size) for each in _normed(x, weight, eps))
+        part, lost = _turned(heads[..., :turning], cos, sin, neox)
+        # What the norm is off by is turned, too.
+        before = _turned(error[..., :turning], np.abs(cos), np.abs(sin), neox)[0]
+        swapped = _turned(error[..., :turning], np.abs(cos), -np.abs(sin), neox)[0]
+    both = np.maximum(np.abs(before), np.abs(swapped)) + lost
+    found = np.concatenate([part, heads[..., turning:]], axis=-1).reshape(x.shape)
+    errors = np.concatenate([both, error[..., turning:]], axis=-1).reshape(x.shape)
+    return near(found, absolute=np.where(np.isfinite(errors), errors, 0.0))
+
+
 def draw_slots(
     rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], count: float = 0
 ) -> Values:

@@ -153,6 +153,86 @@ def fused_kv_norm_rope_group_quant(
     return made
 
 
+def fused_qk_norm_rope_group_quant(
+    q: Values,
+    kv: Values,
+    k_weight: Values,
+    positions: Values,
+    cos_cache: Values,
+    sin_cache: Values,
+    eps: float,
+    is_neox: bool,
+    q_weight: Values | None,
+    quant_group_size: int,
+    swa_nope_scale_buff: Values | None,
+    swa_rope_buff: Values | None,
+    swa_block_tables: Values | None,
+    swa_dest_row: Values | None,
+    swa_block_size: int,
+    batch_id_per_token: Values | None,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """Entries and turned elements of queries and keys, and both parts of the window after the write."""
+    tokens, size = len(q), q.shape[-1]
+    rest = size - 2 * cos_cache.shape[-1]
+    cos, sin = _angles((cos_cache, sin_cache), positions[:tokens])
+    queries = _heads(q, q_weight, eps, (cos[:, None], sin[:, None]), is_neox)
+    keys = _heads(kv.reshape(tokens, size), k_weight, eps, (cos, sin), is_neox)
+    stored = (kinds["fp8"], kinds["k_nope_scale_buff"])
+    entries = _entries(keys[0][:, :rest], keys[1][:, :rest], 64, stored)
+    turned = keys[0][:, rest:], keys[1][:, rest:]
+    made: dict[str, Near | None] = {
+        "k_nope_scale_buff": _wider(entries, (*kv.shape[:-1], sizes["E"])),
+        "k_rope_buff": _wider(turned, (*kv.shape[:-1], size - rest)),
+        "q_nope_scale_buff": near(queries[0], absolute=queries[1]),
+    }
+    if kinds["q_nope_scale_buff"] in _LARGEST:
+        group = 64 if quant_group_size == 64 else 32
+        codes = _entries(queries[0][..., :rest], queries[1][..., :rest], group, (kinds["fp8"], kinds["fp8"]))
+        made["q_nope_scale_buff"] = _wider(codes, (*q.shape[:-1], sizes["QE"]))
+    if "q_rope_buff" in kinds:
+        part = queries[0][..., rest:], queries[1][..., rest:]
+        fresh, errors = _stays(np.zeros(part[0].shape))
+        made["q_rope_buff"] = (
+            near(part[0], absolute=part[1])
+            if kinds["q_nope_scale_buff"] in _LARGEST
+            else near(fresh, absolute=errors)
+        )
+    if swa_nope_scale_buff is None or swa_rope_buff is None or batch_id_per_token is None:
+        return made
+    after = [_stays(swa_nope_scale_buff), _stays(swa_rope_buff)]
+    for token in range(tokens):
+        sequence, position = int(batch_id_per_token[token]), int(positions[token])
+        if sequence < 0 or position < 0:
+            continue
+        if swa_dest_row is not None:
+            row = int(swa_dest_row[token])
+        else:
+            assert swa_block_tables is not None
+            block, offset = divmod(position, swa_block_size)
+            if sequence >= swa_block_tables.shape[0] or block >= swa_block_tables.shape[1]:
+                continue
+            first = int(swa_block_tables[sequence, block])
+            row = first * swa_block_size + offset if first >= 0 else -1
+        if 0 <= row < len(swa_nope_scale_buff):
+            for (cells, errors), part in zip(after, (entries, turned), strict=True):
+                width = part[0].shape[-1]
+                cells[row, :width], errors[row, :width] = part[0][token], part[1][token]
+    for name, (cells, errors) in zip(("swa_nope_scale_buff", "swa_rope_buff"), after, strict=True):
+        made[name] = near(cells, absolute=errors)
+    return made
+
+
+def _wider(part: tuple[Values, Values], shape: tuple[int, ...]) -> Near:
+    """Rows in the first elements of longer ones, whose others stay as they are."""
+    cells, errors = _stays(np.zeros(shape))
+    width = part[0].shape[-1]
+    rows = part[0].reshape(*shape[:-1], width), part[1].reshape(*shape[:-1], width)
+    cells[..., :width], errors[..., :width] = rows
+    return near(cells, absolute=errors)
+
+
 def inverse_rope_group_quant(
     o: Values,
     positions: Values,
@@ -219,3 +299,28 @@ def draw_places(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping
     places.reshape(-1)[:1] = -5
     places.reshape(-1)[2:3] = sizes["P"] + 3
     return places
+
+
+def draw_sequences(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A sequence of its own for each token; of three tokens and more the second has none."""
+    del sizes
+    found: Values = rng.permutation(shape[0])
+    if shape[0] > 2:
+        found[1] = -1
+    return found
+
+
+def draw_blocks(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A block of its own in each place, some of them none, and some behind all rows."""
+    del sizes
+    found: Values = rng.permutation(shape[0] * shape[1]).reshape(shape)
+    found[rng.random(shape) < 0.2] = -1
+    return found
+
+
+def draw_rows(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
+    """A row of its own for each token, the fourth in none, the fifth behind all."""
+    found: Values = rng.permutation(sizes["R"])[: shape[0]]
+    found[3:4] = -1
+    found[4:5] = sizes["R"]
+    return found

@@ -229,6 +229,58 @@ def rope_cached_thd_positions_offsets_2c_fwd_inplace(
     return x, y
 
 
+def rope_cached_positions_back(
+    x: torch.Tensor,
+    out: torch.Tensor,
+    cos: torch.Tensor,
+    sin: torch.Tensor,
+    positions: torch.Tensor | None,
+    offsets: torch.Tensor | None,
+    rotate_style: int,
+    reuse_freqs_front_part: bool,
+    nope_first: bool,
+    inplace: bool,
+) -> torch.Tensor:
+    """Undo a rotation whose pairs have one angle each: turn by the opposite angles.
+
+    Args:
+        x: [S, B, H, D], the gradient of what was turned.
+        out: written, of the shape of x; x itself where inplace is true.
+        cos: [positions, 1, 1, D / 2], a cosine for each pair.
+        sin: as cos.
+        positions: [S, B].
+        offsets: None.
+        rotate_style: 0: pairs are element i and i + D / 2; 1: neighbours.
+        reuse_freqs_front_part: true.
+        nope_first: whether elements that are not turned stand first.
+        inplace: whether out is x.
+
+    Returns:
+        out.
+
+    Raises:
+        UnsupportedError: no positions, offsets, or an angle for each element.
+    """
+    from aiter_prebuilt import rope_cached_positions_fwd_impl, rope_cached_positions_fwd_inplace
+
+    if positions is None or offsets is not None or not reuse_freqs_front_part:
+        raise UnsupportedError(
+            "_rope_cached_bwd",
+            "ours needs positions, no offsets, and reuse_freqs_front_part=True",
+            "Leave it to AITER's own function",
+        )
+    tables = _table(cos), _table(-sin)
+    if inplace:
+        rope_cached_positions_fwd_inplace(
+            out, *tables, positions, rotate_style, reuse_freqs_front_part, nope_first
+        )
+    else:
+        rope_cached_positions_fwd_impl(
+            out, x, *tables, positions, rotate_style, reuse_freqs_front_part, nope_first
+        )
+    return out
+
+
 def _table(each: torch.Tensor) -> torch.Tensor:
     return each if each.dim() == 4 else each[:, None, None]
 

@@ -164,6 +164,12 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         "rope_cached_thd_positions_offsets_2c_fwd_inplace",
         Reading(ours="adapted.rope_cached_thd_positions_offsets_2c_fwd_inplace", nothing=_LAID_OUT),
     ),
+    # AITER's public functions that turn back are around this one, and clients call it, too.
+    (
+        _ROPE[:1],
+        "_rope_cached_bwd",
+        Reading(ours="adapted.rope_cached_positions_back", nothing={"transpose_output": (False,)}),
+    ),
     *(
         (_ROPE, name, Reading(names={"x": "input"}, differs=_LAID_OUT_OURS))
         for name in (

@@ -52,6 +52,22 @@ def rope_of_tokens(given: dict[str, Any], row: Any) -> dict[str, Any]:
     return flat | tables | places | options
 
 
+def rope_back(given: dict[str, Any], row: Any) -> dict[str, Any] | None:
+    """By the opposite angles, which are turned back; None where an element has an angle of its own."""
+    del row
+    if not given["reuse_freqs_front_part"]:
+        return None
+    same = ("cos", "positions", "rotate_style", "reuse_freqs_front_part", "nope_first")
+    moved = {
+        "x": given["input"],
+        "out": given["output"],
+        "sin": -given["sin"],
+        "offsets": None,
+        "inplace": False,
+    }
+    return {name: given[name] for name in same} | moved
+
+
 def metadata(given: dict[str, Any], row: Any) -> dict[str, Any] | None:
     """Without pages, and with one list under another name."""
     del row
@@ -78,6 +94,7 @@ WAYS: dict[str, Callable[[dict[str, Any], Any], dict[str, Any] | None]] = {
        for end in ("", "_inplace")},
     **{f"rope_{kind}bwd": rope for kind in ("", "thd_", "cached_")},
     "rope_cached_thd_positions_offsets_2c_fwd_inplace": rope_of_tokens,
+    "rope_cached_positions_back": rope_back,
 }  # fmt: skip
 
 

@@ -255,6 +255,7 @@ _AROUND: dict[str, str] = {
         "rope_fwd", "rope_thd_fwd", "rope_cached_fwd", "rope_cached_positions_fwd", "rope_cached_positions_offsets_fwd",
     )},
     "rope_cached_thd_positions_offsets_2c_fwd_inplace": "rope_cached_positions_offsets_2c_fwd_impl",
+    "rope_cached_positions_back": "rope_cached_positions_fwd_impl",
 }  # fmt: skip
 
 

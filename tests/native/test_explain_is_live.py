@@ -225,6 +225,15 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "D": "256", "quant_group_size": "64", "scale_layout": "row", "A": "5", "B": "2", "C": "4", "o_s": "512", "o_h": "128",
         "c_row": "16",
     },
+    "fused_qk_norm_rope_group_quant": lambda s: {
+        "T": "bf16", "C": "fp8", "Q": "bf16", "M": "5", "H": "2", "D": "512", "WD": "512", "half": "32", "P": "9", "E": "512",
+        "QE": "512", "positions_given": "5", "q_t": "1024", "q_h": "512", "kv_row": "512", "c_row": "32",
+    },
+    "minimax_qk_norm_rope": lambda s: {
+        "T": "bf16", "W": "f32", "M": "5", "num_heads_q": "2", "num_heads_k": "1", "head_dim": "64", "QW": "128", "KW": "64",
+        "N": "256", "rotary_dim": "32", "rot": "32", "P": "9", "positions_given": "5", "in_row": "256", "c_row": "32",
+        "is_neox_style": "1",
+    },
     "fused_qk_norm_rope_1way": lambda s: {
         "T": "bf16", "F": "f32", "batch_size": "2", "num_tokens": "3", "rows": "3", "num_heads_q": "2", "num_heads_k": "1",
         "head_size": "64", "QD": "64", "KD": "64", "q_rows": "12", "k_rows": "6", "oq_rows": "12", "ok_rows": "6", "q_last": "64",

@@ -80,6 +80,9 @@ TURNED = {
     "dynamic_per_group_scaled_quant_fp4": {"group_size"},
     "dynamic_per_group_scaled_quant": {"group_size"},
     "quant_mxfp4": {"round_mode"},
+    "fused_kv_norm_rope_group_quant": {"quant_group_size"},
+    "fused_qk_norm_rope_group_quant": {"swa_block_size"},
+    "inverse_rope_group_quant": {"quant_group_size"},
     **{
         name: {"DEQUANT_SCALE_ROUNDING_MODE"} for name in ("downcast_to_mxfp", "downcast_to_mxfp8")
     },  # test_mxfp_downcast.py
@@ -142,6 +145,7 @@ SERVED: dict[str, dict[str, Any]] = {
     "fused_rms_fp8_per_tensor_static_quant": {"inp1": zeros(4, 4)},
     "fused_add_rmsnorm_pad": {"x": zeros(4, 4)},
     "fused_qk_rmsnorm_group_quant": {"q": zeros(4, 4), "q_weight": zeros(4)},
+    "inverse_rope_group_quant": {"o": zeros(4, 4, 4)},
     "causal_conv1d_fn": {"x": zeros(4, 4), "seq_lens_cpu": (4,)},
     "causal_conv1d_update_in_place": {"x": zeros(4, 4, 4)},
     "fused_recurrent_gated_delta_rule": {"beta": zeros(4, 4, 4)},

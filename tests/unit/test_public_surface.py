@@ -69,6 +69,11 @@ SIGNATURES = {
     "fused_kv_norm_rope_group_quant": "kv kv_weight positions slot_mapping cos_cache sin_cache eps k_nope_scale_buff k_rope_buff "
     "is_neox quant_group_size scale_dtype",
     "inverse_rope_group_quant": "o positions cos_cache sin_cache num_groups quant_group_size scale_layout x_fp8 x_scale",
+    "fused_qk_norm_rope_group_quant": "q kv k_weight positions cos_cache sin_cache eps is_neox q_out_dtype q_nope_scale_buff "
+    "q_rope_buff k_nope_scale_buff k_rope_buff q_weight quant_group_size scale_dtype swa_nope_scale_buff swa_rope_buff "
+    "swa_block_tables swa_dest_row swa_block_size batch_id_per_token",
+    "minimax_qk_norm_rope": "qkv q_weight k_weight cos_sin_cache positions num_heads_q num_heads_k head_dim rotary_dim eps "
+    "is_neox_style q_out k_out v_out",
     "fused_qk_norm_rope_1way": "q k w_q w_k cos_sin batch_size num_tokens num_heads_q num_heads_k head_size is_interleaved eps "
     "out_q out_k",
     "fused_qk_norm_rope_2way": "q0 k0 q1 k1 w_q0 w_k0 w_q1 w_k1 cos_sin0 cos_sin1 batch_size num_tokens0 num_tokens1 num_heads_q "

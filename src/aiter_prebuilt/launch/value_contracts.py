@@ -343,7 +343,9 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
     },
     "fused_kv_norm_rope_group_quant": {"slot_mapping": Within(-1, _kernel_slots), "positions": _POSITIONS},
+    "fused_qk_norm_rope_group_quant": {"positions": _POSITIONS},
     "inverse_rope_group_quant": {"positions": _POSITIONS},
+    "minimax_qk_norm_rope": {"positions": _POSITIONS},
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": {
         "positions": _POSITIONS,
         "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),

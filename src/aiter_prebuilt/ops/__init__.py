@@ -221,11 +221,16 @@ if TYPE_CHECKING:
         fused_qk_rope_cat_and_cache_mla,
         fused_qk_rope_reshape_and_cache,
     )
+    from aiter_prebuilt.ops.rope_cache_minimax import minimax_qk_norm_rope
     from aiter_prebuilt.ops.rope_cache_norm import (
         fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
         fused_qk_norm_rope_cache_pts_quant_shuffle,
     )
-    from aiter_prebuilt.ops.rope_group_quant import fused_kv_norm_rope_group_quant, inverse_rope_group_quant
+    from aiter_prebuilt.ops.rope_group_quant import (
+        fused_kv_norm_rope_group_quant,
+        fused_qk_norm_rope_group_quant,
+        inverse_rope_group_quant,
+    )
     from aiter_prebuilt.ops.sampling import exponential, mixed_sample, random_sample
     from aiter_prebuilt.ops.sampling_top import (
         top_k_renorm_probs,
@@ -304,6 +309,7 @@ __all__ = [
     "fused_qk_norm_rope_2way",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
+    "fused_qk_norm_rope_group_quant",
     "fused_qk_rmsnorm_group_quant",
     "fused_qk_rmsnorm_per_token_quant",
     "fused_qk_rmsnorm_plain",
@@ -355,6 +361,7 @@ __all__ = [
     "mha_varlen_bwd",
     "mha_varlen_fwd",
     "mi350_a8w8_blockscale_asm",
+    "minimax_qk_norm_rope",
     "mixed_sample",
     "mixed_sample_outer_exponential",
     "mla_decode_fwd",
@@ -662,9 +669,11 @@ HOMES: Final = {
     "fused_qk_rope_concat_and_cache_mla": "rope_cache_concat",
     "fused_qk_rope_cat_and_cache_mla": "rope_cache_kv",
     "fused_qk_rope_reshape_and_cache": "rope_cache_kv",
+    "minimax_qk_norm_rope": "rope_cache_minimax",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "rope_cache_norm",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "rope_cache_norm",
     "fused_kv_norm_rope_group_quant": "rope_group_quant",
+    "fused_qk_norm_rope_group_quant": "rope_group_quant",
     "inverse_rope_group_quant": "rope_group_quant",
     "exponential": "sampling",
     "mixed_sample": "sampling",

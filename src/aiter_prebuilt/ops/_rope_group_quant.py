@@ -37,3 +37,35 @@ def scale_shape(tokens: int, parts: int, count: int, layout: str, group: int) ->
     if layout == "n32k4":
         return -(-tokens // 32), parts, count * 32
     return tokens, parts, count
+
+
+def norm_results(
+    inputs: tuple[Any, Any, Any], kind: Any, given: tuple[Any, Any, Any, Any]
+) -> tuple[Any, Any, Any, Any]:
+    """Return what is written for queries and keys, codes and turned elements of each: those given, or new ones.
+
+    Args:
+        inputs: queries [tokens, heads, size], keys [tokens, size] or [tokens, 1, size], and a table [positions, pairs].
+        kind: element type of new codes of queries, or None for that of queries.
+        given: what the caller gave for each result, or None. Queries that are no fp8 have no turned elements of their own.
+    """
+    q, kv, table = inputs
+    codes, turned, k_codes, k_turned = given
+    turning = 2 * table.shape[-1]
+    own = fp8_of(q)
+    if codes is None:
+        codes = q.new_empty(q.shape, dtype=q.dtype if kind is None else kind)
+    if codes.dtype != own:
+        turned = None
+    elif turned is None:
+        turned = q.new_empty((*q.shape[:-1], turning))
+    if k_codes is None:
+        k_codes = q.new_empty((*_latent(kv), q.shape[-1]), dtype=own)
+    if k_turned is None:
+        k_turned = q.new_empty((*_latent(kv), turning))
+    return codes, turned, k_codes, k_turned
+
+
+def _latent(kv: Any) -> tuple[int, ...]:
+    """Return the leading dims of new results of keys, which have a dim of one head as in AITER."""
+    return (*kv.shape[:-1], 1) if len(kv.shape) == 2 else tuple(kv.shape[:-1])  # [tokens, size]

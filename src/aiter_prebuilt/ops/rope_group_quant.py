@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, no_output
-from aiter_prebuilt.ops._rope_group_quant import inverse_results
+from aiter_prebuilt.ops._rope_group_quant import inverse_results, norm_results
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.rope_group_quant import (
     refuse_fused_kv_norm_rope_group_quant,
+    refuse_fused_qk_norm_rope_group_quant,
     refuse_inverse_rope_group_quant,
 )
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 _fused_kv_norm_rope_group_quant = operator("fused_kv_norm_rope_group_quant")
+_fused_qk_norm_rope_group_quant = operator("fused_qk_norm_rope_group_quant")
 _inverse_rope_group_quant = operator("inverse_rope_group_quant")
 
 
@@ -130,3 +132,82 @@ def inverse_rope_group_quant(
         scale_layout,
     )
     return x_fp8, x_scale
+
+
+@traced
+def fused_qk_norm_rope_group_quant(
+    q: torch.Tensor,
+    kv: torch.Tensor,
+    k_weight: torch.Tensor,
+    positions: torch.Tensor,
+    cos_cache: torch.Tensor,
+    sin_cache: torch.Tensor,
+    eps: float,
+    is_neox: bool = False,
+    q_out_dtype: torch.dtype | None = None,
+    q_nope_scale_buff: torch.Tensor | None = None,
+    q_rope_buff: torch.Tensor | None = None,
+    k_nope_scale_buff: torch.Tensor | None = None,
+    k_rope_buff: torch.Tensor | None = None,
+    q_weight: torch.Tensor | None = None,
+    quant_group_size: int = 64,
+    scale_dtype: str = "e8m0",
+    swa_nope_scale_buff: torch.Tensor | None = None,
+    swa_rope_buff: torch.Tensor | None = None,
+    swa_block_tables: torch.Tensor | None = None,
+    swa_dest_row: torch.Tensor | None = None,
+    swa_block_size: int | None = None,
+    batch_id_per_token: torch.Tensor | None = None,
+) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor, torch.Tensor]:
+    """RMSNorm of heads of queries and of latent keys, rotary embedding of their last elements, the others as fp8.
+
+    Args:
+        q: [tokens, heads, D] bf16 or fp16, D a multiple of 8 and at most 512; each head begins at a multiple of 16 bytes.
+        kv: [tokens, D] or [tokens, 1, D], of the type of q; rows at multiples of 16 bytes.
+        k_weight: [D], of the type of q.
+        positions: int64, at least one for each token, cut to the rows of cos_cache.
+        cos_cache: [positions, rot / 2], of the type of q, rot a multiple of 16 and D - rot of 64.
+        sin_cache: as cos_cache, with its strides.
+        eps: what the norms add to the mean of squares.
+        is_neox: pairs are element i and i + rot / 2; else neighbours.
+        q_out_dtype: of a new q_nope_scale_buff: the type of q (when None), or the target's fp8.
+        q_nope_scale_buff: [tokens, heads, entry] of fp8, written: D - rot codes, then the e8m0 byte of each group twice. The
+            bytes behind stay as they are. Or [tokens, heads, D] of the type of q: whole heads. Made when None.
+        q_rope_buff: [tokens, heads, rot], of the type of q, written with the turned elements of fp8 queries; made when None.
+        k_nope_scale_buff: [tokens, 1, entry] or [tokens, entry] of fp8 or bytes, as fp8 queries with groups of 64; made when
+            None.
+        k_rope_buff: [tokens, 1, rot] or [tokens, rot], of the type of q; made when None.
+        q_weight: [D]; None: 1.
+        quant_group_size: of fp8 queries, 32 or 64. The scale of a group is the smallest power of two of which amax, 1e-8 at
+            least, is at most the largest code.
+        scale_dtype: "e8m0".
+        swa_nope_scale_buff: [rows, entry], a second place for keys, of the type of k_nope_scale_buff. A token
+            of a negative sequence or position, or whose row is not there, is skipped.
+        swa_rope_buff: [rows, rot], with swa_nope_scale_buff.
+        swa_block_tables: int32, [sequences, blocks]: a token's row is that of its block, of swa_block_size tokens each.
+        swa_dest_row: int32, the row of each token, in place of swa_block_tables.
+        swa_block_size: tokens of a block; None is 0.
+        batch_id_per_token: int32, the sequence of each token, with swa_nope_scale_buff.
+
+    Returns:
+        q_nope_scale_buff, q_rope_buff (None where queries are not fp8), k_nope_scale_buff and k_rope_buff.
+
+    Raises:
+        UnsupportedError: another type of scales, or a tensor that requires grad. ArgumentError, NoKernelError: the call does not
+            fit.
+
+    Source: OCP Microscaling Formats (MX) 1.0; AITER ``fused_qk_norm_rope_group_quant``.
+    """
+    refuse_fused_qk_norm_rope_group_quant(scale_dtype)
+    try:
+        results = norm_results(
+            (q, kv, cos_cache), q_out_dtype, (q_nope_scale_buff, q_rope_buff, k_nope_scale_buff, k_rope_buff)
+        )
+    except (*NOT_A_TENSOR, KeyError) as error:
+        raise no_output("fused_qk_norm_rope_group_quant", error) from error
+    _fused_qk_norm_rope_group_quant(
+        q, kv, k_weight, positions, cos_cache, sin_cache, *results, q_weight, swa_nope_scale_buff, swa_rope_buff,
+        swa_block_tables, swa_dest_row, batch_id_per_token, eps, is_neox, quant_group_size,
+        0 if swa_block_size is None else swa_block_size,
+    )  # fmt: skip
+    return results

@@ -92,6 +92,7 @@ from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_qu
 from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
 from aiter_prebuilt.ops.refusals.rope_group_quant import (
     refuse_fused_kv_norm_rope_group_quant,
+    refuse_fused_qk_norm_rope_group_quant,
     refuse_inverse_rope_group_quant,
 )
 from aiter_prebuilt.ops.refusals.topk_rows import refuse_topk_plain
@@ -1711,6 +1712,57 @@ def fused_qk_norm_rope_cache_quant_shuffle(
     )
 
 
+def fused_qk_norm_rope_group_quant(
+    q: Any,
+    kv: Any,
+    k_weight: Any,
+    positions: Any,
+    cos_cache: Any,
+    sin_cache: Any,
+    eps: float,
+    is_neox: bool = False,
+    q_out_dtype: torch.dtype | None = None,
+    q_nope_scale_buff: Any = None,
+    q_rope_buff: Any = None,
+    k_nope_scale_buff: Any = None,
+    k_rope_buff: Any = None,
+    q_weight: Any = None,
+    quant_group_size: int = 64,
+    scale_dtype: str = "e8m0",
+    swa_nope_scale_buff: Any = None,
+    swa_rope_buff: Any = None,
+    swa_block_tables: Any = None,
+    swa_dest_row: Any = None,
+    swa_block_size: int | None = None,
+    batch_id_per_token: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_group_quant``."""
+    refuse_fused_qk_norm_rope_group_quant(scale_dtype)
+    return calls.fused_qk_norm_rope_group_quant(
+        q,
+        kv,
+        k_weight,
+        positions,
+        cos_cache,
+        sin_cache,
+        eps,
+        is_neox,
+        q_out_dtype,
+        q_nope_scale_buff,
+        q_rope_buff,
+        k_nope_scale_buff,
+        k_rope_buff,
+        q_weight,
+        quant_group_size,
+        swa_nope_scale_buff,
+        swa_rope_buff,
+        swa_block_tables,
+        swa_dest_row,
+        swa_block_size,
+        batch_id_per_token,
+    )
+
+
 def fused_qk_rmsnorm_group_quant(
     q_out_quantized: Any = None,
     q_out_scale: Any = None,
@@ -2869,6 +2921,41 @@ def mha_varlen_fwd(
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
     """Traced ``aiter_prebuilt.mi350_a8w8_blockscale_asm``."""
     return calls.mi350_a8w8_blockscale_asm(XQ, WQ, x_scale, w_scale, out)
+
+
+def minimax_qk_norm_rope(
+    qkv: Any,
+    q_weight: Any,
+    k_weight: Any,
+    cos_sin_cache: Any,
+    positions: Any,
+    num_heads_q: int,
+    num_heads_k: int,
+    head_dim: int,
+    rotary_dim: int,
+    eps: float,
+    is_neox_style: bool,
+    q_out: Any = None,
+    k_out: Any = None,
+    v_out: Any = None,
+) -> Any:
+    """Traced ``aiter_prebuilt.minimax_qk_norm_rope``."""
+    return calls.minimax_qk_norm_rope(
+        qkv,
+        q_weight,
+        k_weight,
+        cos_sin_cache,
+        positions,
+        num_heads_q,
+        num_heads_k,
+        head_dim,
+        rotary_dim,
+        eps,
+        is_neox_style,
+        q_out,
+        k_out,
+        v_out,
+    )
 
 
 def mixed_sample(
@@ -4698,6 +4785,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
+    "fused_qk_norm_rope_group_quant": fused_qk_norm_rope_group_quant,
     "fused_qk_rmsnorm_group_quant": fused_qk_rmsnorm_group_quant,
     "fused_qk_rmsnorm_per_token_quant": fused_qk_rmsnorm_per_token_quant,
     "fused_qk_rmsnorm_plain": fused_qk_rmsnorm_plain,
@@ -4749,6 +4837,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mha_varlen_bwd": mha_varlen_bwd,
     "mha_varlen_fwd": mha_varlen_fwd,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
+    "minimax_qk_norm_rope": minimax_qk_norm_rope,
     "mixed_sample": mixed_sample,
     "mixed_sample_outer_exponential": _OPS.mixed_sample_outer_exponential.default,
     "mla_decode_fwd": mla_decode_fwd,

@@ -12,7 +12,7 @@ import torch
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import codes, like
 from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in, sections_of
-from aiter_prebuilt.ops._rope_group_quant import inverse_results
+from aiter_prebuilt.ops._rope_group_quant import inverse_results, norm_results
 from aiter_prebuilt.tracing.library import NAMESPACE
 
 _OPS: Final[Any] = getattr(torch.ops, NAMESPACE)
@@ -46,6 +46,40 @@ def fused_kv_norm_rope_group_quant(
         quant_group_size,
     )  # fmt: skip
     return k_nope_scale_buff, k_rope_buff
+
+
+def fused_qk_norm_rope_group_quant(
+    q: Any, kv: Any, k_weight: Any, positions: Any, cos_cache: Any, sin_cache: Any, eps: float, is_neox: bool, q_out_dtype: Any,
+    q_nope_scale_buff: Any, q_rope_buff: Any, k_nope_scale_buff: Any, k_rope_buff: Any, q_weight: Any, quant_group_size: int,
+    swa_nope_scale_buff: Any, swa_rope_buff: Any, swa_block_tables: Any, swa_dest_row: Any, swa_block_size: int | None,
+    batch_id_per_token: Any,
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qk_norm_rope_group_quant``."""
+    results = norm_results(
+        (q, kv, cos_cache), q_out_dtype, (q_nope_scale_buff, q_rope_buff, k_nope_scale_buff, k_rope_buff)
+    )
+    _OPS.fused_qk_norm_rope_group_quant.default(
+        q, kv, k_weight, positions, cos_cache, sin_cache, *results, q_weight, swa_nope_scale_buff, swa_rope_buff,
+        swa_block_tables, swa_dest_row, batch_id_per_token, eps, is_neox, quant_group_size,
+        0 if swa_block_size is None else swa_block_size,
+    )  # fmt: skip
+    return results
+
+
+def minimax_qk_norm_rope(
+    qkv: Any, q_weight: Any, k_weight: Any, cos_sin_cache: Any, positions: Any, num_heads_q: int, num_heads_k: int,
+    head_dim: int, rotary_dim: int, eps: float, is_neox_style: bool, q_out: Any, k_out: Any, v_out: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Of ``aiter_prebuilt.minimax_qk_norm_rope``."""
+    rows, widths = qkv.shape[0], (num_heads_q * head_dim, num_heads_k * head_dim)
+    q_out = qkv.new_empty((rows, widths[0])) if q_out is None else q_out
+    k_out = qkv.new_empty((rows, widths[1])) if k_out is None else k_out
+    v_out = qkv.new_empty((rows, widths[1])) if v_out is None else v_out
+    _OPS.minimax_qk_norm_rope.default(
+        qkv, q_weight, k_weight, cos_sin_cache, positions, q_out, k_out, v_out, num_heads_q, num_heads_k, head_dim, rotary_dim,
+        eps, is_neox_style,
+    )  # fmt: skip
+    return q_out, k_out, v_out
 
 
 def inverse_rope_group_quant(

@@ -24,3 +24,9 @@ def refuse_inverse_rope_group_quant(quant_group_size: int, scale_layout: str) ->
         raise refuse(
             "inverse_rope_group_quant", "scale_layout", scale_layout, '"row" or "mfma_tile" or "n32k4"'
         )
+
+
+def refuse_fused_qk_norm_rope_group_quant(scale_dtype: str) -> None:
+    """Refuse the options of ``fused_qk_norm_rope_group_quant`` that no kernel covers."""
+    if scale_dtype != "e8m0":
+        raise refuse("fused_qk_norm_rope_group_quant", "scale_dtype", scale_dtype, '"e8m0"')
