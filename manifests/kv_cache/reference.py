@@ -208,8 +208,8 @@ def _block_scales(
     """A cache and its scales after the write of ``rows`` [batch, tokens, h, d].
 
     ``layout``: the shape of the keys' cache, how many slots share a scale, asm_layout, and the type of the cache. The scale is
-    max(amax, 1e-6) / qmax of what is new. Behind the first slot of a group it only grows, and the codes before are multiplied by the
-    old scale over the new one: a division and a product.
+    max(amax, 1e-6) / qmax of what is new. Behind the first slot of a group it only grows, and the codes before are multiplied
+    by the old scale over the new one: a division and a product.
     """
     shape, group, asm_layout, kind = layout
     (blocks, h, groups, page, x), d = shape, rows.shape[-1]
