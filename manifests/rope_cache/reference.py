@@ -238,8 +238,8 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(
     plain = (values, np.zeros(values.shape))
     if kv_cache_dtype == "auto" or k_scale is None or v_scale is None:
         found: list[tuple[Near, Near | None]] = [
-            (_cached(cells, k_cache, layout, slot_mapping, keys=True), None),
-            (_cached(plain, v_cache, layout, slot_mapping, keys=False), None),
+            (_cached(cells, k_cache, layout, slot_mapping, keys=True), _as_it_was(k_scale)),
+            (_cached(plain, v_cache, layout, slot_mapping, keys=False), _as_it_was(v_scale)),
         ]
     else:
         once = 2.0**-8 if kinds["qkv"] == "bf16" else 2.0**-11
@@ -258,6 +258,11 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(
         "k_scale": found[0][1],
         "v_scale": found[1][1],
     }
+
+
+def _as_it_was(scales: Values | None) -> Near | None:
+    """Scales that a cache of 16 bits does not write."""
+    return None if scales is None else near(np.ma.array(scales, mask=np.ones(scales.shape, bool)))
 
 
 def _in_blocks(

@@ -127,8 +127,7 @@ def reshape_and_cache_with_pertoken_quant(
         v_dequant_scales: [..., scale_columns] fp32, read and written; as for the keys.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         asm_layout: a bool.
-        clamp_scale: divide by no less than 1e-12, as AITER does since 2026; else a head of zeros is stored as NaN in fp8, as
-            AITER did in 2025.
+        clamp_scale: a head of zeros is stored as 0, as in AITER of August 2026; else as NaN in fp8, as in AITER of November 2025.
 
     Raises:
         UnsupportedError: a tensor that requires grad. ArgumentError: types, shapes, strides or device do not fit. NoKernelError:
@@ -168,7 +167,7 @@ def reshape_and_cache_with_block_quant(
             of 16.
         value: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous.
         key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
-            int8 codes are cut off towards 0. Behind the first slot of a block the scale only grows, and the codes before are
+            int8 codes are cut off towards 0. Behind the first slot of a block the scale grows or stays, and the codes before are
             rescaled.
         value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
             ``asm_layout`` [blocks, heads, block_size / x, d, x].

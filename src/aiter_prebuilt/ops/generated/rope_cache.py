@@ -144,7 +144,7 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(
         kv_cache_dtype: "auto" (the type of ``qkv``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale); only
             "auto" and "fp8" and "fp8_e4m3" are covered.
         k_scale: k_scales elements, fp32, read and written; or None; with fp8 [blocks, heads], read and written: max(amax, 1e-8) /
-            qmax of what is new; behind the first slot of a block it only grows, and the codes before are rescaled.
+            qmax of what is new; behind the first slot of a block it grows or stays, and the codes before are rescaled.
         v_scale: v_scales elements, fp32, read and written; or None; the same of values.
         max_tokens_per_batch: not read.
 
