@@ -115,12 +115,15 @@ def reshape_and_cache_with_pertoken_quant(
     v_dequant_scales: Values,
     slot_mapping: Values,
     asm_layout: bool,
+    clamp_scale: bool,
     kinds: Mapping[str, str],
 ) -> tuple[Near, Near, Near, Near]:
-    """Both caches and their scales after the write: a token's head has the scale amax / qmax; what is stored is value / scale.
+    """Both caches and their scales after the write: a token's head has the scale amax / qmax; what is stored is
+    value / scale, or with clamp_scale value / max(scale, 1e-12).
 
     A kernel divides twice and multiplies: three roundings. A code of int8 is cut off towards 0: where the quotient is that
-    close to an integer it may be the one before. A head of zeros is 0 / 0: NaN in fp8, 0 in int8.
+    close to an integer it may be the one before. Where it is not clamped a head of zeros is 0 / 0: NaN in
+    fp8, 0 in int8.
     """
     blocks, h, groups, block_size, x = key_cache.shape
     kind = kinds["key_cache"]
@@ -133,7 +136,7 @@ def reshape_and_cache_with_pertoken_quant(
         ((key, key_cache, k_dequant_scales), (value, value_cache, v_dequant_scales))
     ):
         each = np.abs(rows).max(axis=-1, initial=0.0) / _QMAX[kind]
-        quotients = rows / each[..., None]
+        quotients = rows / np.maximum(each, 1e-12 if clamp_scale else 0.0)[..., None]
         cells = _masked(cache.reshape(cache.shape if place == 0 else layout))
         errors = np.zeros(cells.shape)
         own = _masked(dequant.reshape(scale_shape))
@@ -154,6 +157,112 @@ def reshape_and_cache_with_pertoken_quant(
         codes.append(near(cells.reshape(cache.shape), absolute=errors.reshape(cache.shape)))
         scales.append(near(own.reshape(dequant.shape), relative=2.0**-23))
     return codes[0], codes[1], scales[0], scales[1]
+
+
+def reshape_and_cache_with_block_quant(
+    key: Values,
+    value: Values,
+    key_cache: Values,
+    value_cache: Values,
+    k_dequant_scales: Values,
+    v_dequant_scales: Values,
+    slot_mapping: Values,
+    asm_layout: bool,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near, Near, Near]:
+    """Both caches and their scales after the write, with a scale for each head of a block."""
+    layout = (key_cache.shape, key_cache.shape[3], asm_layout, kinds["key_cache"])
+    keys = _block_scales(key, key_cache, k_dequant_scales, slot_mapping, layout, keys=True)
+    values = _block_scales(value, value_cache, v_dequant_scales, slot_mapping, layout, keys=False)
+    return keys[0], values[0], keys[1], values[1]
+
+
+def reshape_and_cache_with_block_quant_for_asm_pa(
+    key: Values,
+    value: Values,
+    key_cache: Values,
+    value_cache: Values,
+    k_dequant_scales: Values,
+    v_dequant_scales: Values,
+    slot_mapping: Values,
+    asm_layout: bool,
+    ori_block_size: int,
+    kinds: Mapping[str, str],
+) -> tuple[Near, Near, Near, Near]:
+    """The same with a scale for each head of ``ori_block_size`` slots, which are several blocks of the cache."""
+    layout = (key_cache.shape, ori_block_size, asm_layout, kinds["key_cache"])
+    keys = _block_scales(key, key_cache, k_dequant_scales, slot_mapping, layout, keys=True)
+    values = _block_scales(value, value_cache, v_dequant_scales, slot_mapping, layout, keys=False)
+    return keys[0], values[0], keys[1], values[1]
+
+
+def _block_scales(
+    rows: Values,
+    cache: Values,
+    scales: Values,
+    slots: Values,
+    layout: tuple[tuple[int, ...], int, bool, str],
+    *,
+    keys: bool,
+) -> tuple[Near, Near]:
+    """A cache and its scales after the write of ``rows`` [batch, tokens, h, d].
+
+    ``layout``: the shape of the keys' cache, how many slots share a scale, asm_layout, and the type of the cache. The scale is
+    max(amax, 1e-6) / qmax of what is new. Behind the first slot of a group it only grows, and the codes before are multiplied
+    by the old scale over the new one: a division and a product.
+    """
+    shape, group, asm_layout, kind = layout
+    (blocks, h, groups, page, x), d = shape, rows.shape[-1]
+    tokens = rows.reshape(-1, h, d)
+    inner = (h, groups, page, x) if keys else (h, page // x, d, x) if asm_layout else (h, d, page)
+    order = (0, 3, 1, 2, 4) if keys else (0, 2, 4, 1, 3) if asm_layout else (0, 3, 1, 2)
+    cells = cache.reshape(blocks, *inner).transpose(order)
+    turned = cells.shape
+    cells = cells.reshape(blocks * page, h, d)
+    new, kept, errors = cells.copy(), np.ones(cells.shape, bool), np.zeros(cells.shape)
+    own = scales.copy() if asm_layout else scales.T.copy()
+    same = np.ones(own.shape, bool)
+    for first, count in _runs(slots, group, blocks * page):
+        slot = int(slots[first])
+        block, offset = divmod(slot, group)
+        added = tokens[first : first + count]
+        each = (
+            np.maximum(np.abs(added).max(axis=(0, 2), initial=0.0), np.float64(np.float32(1e-6)))
+            / _QMAX[kind]
+        )
+        if offset:
+            grows = own[block] < each
+            before = slice(slot - offset, slot)
+            exact, error = _codes(cells[before] * (own[block] / each)[:, None], kind)
+            new[before] = np.where(grows[:, None], exact, cells[before])
+            errors[before] = np.where(grows[:, None], error, 0.0)
+            kept[before] = ~grows[:, None]
+            each = np.where(grows, each, own[block])
+        own[block], same[block] = each, False
+        here = slice(slot, slot + count)
+        new[here], errors[here] = _codes(added / each[:, None], kind)
+        kept[here] = False
+    back = np.argsort(order)
+    new, kept, errors = (
+        part.reshape(turned).transpose(back).reshape(cache.shape) for part in (new, kept, errors)
+    )
+    written = np.ma.array(own, mask=same)
+    return near(np.ma.array(new, mask=kept), absolute=errors), near(
+        written if asm_layout else written.T, relative=2.0**-22
+    )
+
+
+def _runs(slots: Values, group: int, end: int) -> list[tuple[int, int]]:
+    """(first token, how many) of the tokens behind one another whose slots follow one another in a group."""
+    found: list[tuple[int, int]] = []
+    for token, slot in enumerate(slots.tolist()):
+        if not 0 <= slot < end:
+            continue
+        if slot % group and token and slots[token - 1] == slot - 1:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((token, 1))
+    return found
 
 
 def _codes(quotients: Values, kind: str) -> tuple[Values, Values]:
@@ -286,6 +395,28 @@ def draw_run(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[st
     return np.arange(shape[0]) + rng.integers(
         min(sizes["block_size"], sizes["blocks"] * sizes["block_size"] - shape[0] + 1)
     )
+
+
+def draw_sequences(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], group: float = 0.0
+) -> Values:
+    """Sequences of ``seq`` tokens, each in groups of slots of its own, from a place in the first one on.
+
+    The last token of a sequence of several is skipped, as is each that finds no group.
+    """
+    size, length = int(group) or sizes["block_size"], sizes["seq"]
+    free = rng.permutation(sizes["blocks"] * sizes["block_size"] // size).tolist()
+    slots = np.full(shape[0], -1)
+    for first in range(0, shape[0], max(length, 1)):
+        offset = int(rng.integers(size))
+        for token in range(length - (length > 1)):
+            if (token == 0 or offset == size) and not free:
+                break
+            if token == 0 or offset == size:
+                block, offset = free.pop(), offset % size
+            slots[first + token] = block * size + offset
+            offset += 1
+    return slots
 
 
 def draw_starts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

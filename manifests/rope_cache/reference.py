@@ -201,6 +201,144 @@ def _tiles(
     return found, near(written.reshape(scale.shape), relative=_ROUNDING * (size / 16 + 20))
 
 
+def fused_qk_norm_rope_cache_block_quant_shuffle(
+    qkv: Values,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_dim: int,
+    eps: float,
+    qw: Values,
+    kw: Values,
+    cos_sin_cache: Values,
+    is_neox_style: bool,
+    pos_ids: Values,
+    k_cache: Values,
+    v_cache: Values,
+    slot_mapping: Values,
+    kv_cache_dtype: str,
+    k_scale: Values | None,
+    v_scale: Values | None,
+    kinds: Mapping[str, str],
+) -> dict[str, Near | None]:
+    """``qkv`` after it, both caches, and with fp8 the scales of heads of blocks.
+
+    A key is coded from what is written into ``qkv``: it is rounded twice.
+    """
+    tokens = len(qkv)
+    parts = qkv.reshape(tokens, num_heads_q + num_heads_k + num_heads_v, head_dim)
+    queries, keys, values = np.split(parts, [num_heads_q, num_heads_q + num_heads_k], axis=1)
+    angles = _angles(cos_sin_cache, cos_sin_cache.shape[1] // 2, pos_ids)
+    turned = _heads(queries, qw, eps, *angles, is_neox_style)
+    cells = _heads(keys, kw, eps, *angles, is_neox_style)
+    whole = [np.concatenate(each, axis=1) for each in zip(turned, cells, (values, 0 * values), strict=True)]
+    kept = np.zeros(whole[0].shape, bool)
+    kept[:, num_heads_q + num_heads_k :] = True
+    layout = (k_cache.shape[3], k_cache.shape[4])
+    plain = (values, np.zeros(values.shape))
+    if kv_cache_dtype == "auto" or k_scale is None or v_scale is None:
+        found: list[tuple[Near, Near | None]] = [
+            (_cached(cells, k_cache, layout, slot_mapping, keys=True), _as_it_was(k_scale)),
+            (_cached(plain, v_cache, layout, slot_mapping, keys=False), _as_it_was(v_scale)),
+        ]
+    else:
+        once = 2.0**-8 if kinds["qkv"] == "bf16" else 2.0**-11
+        rounded = (cells[0], cells[1] + once * np.abs(cells[0]) + 2.0**-26)
+        kind, shape = kinds["k_cache"], k_cache.shape
+        found = [
+            _in_blocks(cells, rounded[1], k_cache, k_scale, slot_mapping, shape, kind, keys=True),
+            _in_blocks(plain, plain[1], v_cache, v_scale, slot_mapping, shape, kind, keys=False),
+        ]
+    return {
+        "qkv": near(
+            np.ma.array(whole[0], mask=kept).reshape(qkv.shape), absolute=whole[1].reshape(qkv.shape)
+        ),
+        "k_cache": found[0][0],
+        "v_cache": found[1][0],
+        "k_scale": found[0][1],
+        "v_scale": found[1][1],
+    }
+
+
+def _as_it_was(scales: Values | None) -> Near | None:
+    """Scales that a cache of 16 bits does not write."""
+    return None if scales is None else near(np.ma.array(scales, mask=np.ones(scales.shape, bool)))
+
+
+def _in_blocks(
+    cells: tuple[Values, Values],
+    lost: Values,
+    cache: Values,
+    scales: Values,
+    slots: Values,
+    shape: tuple[int, ...],
+    kind: str,
+    *,
+    keys: bool,
+) -> tuple[Near, Near]:
+    """An fp8 cache and its scales [blocks, heads] after the write of ``cells`` [tokens, heads, size].
+
+    Args:
+        cells: numbers and their error, which the scale has.
+        lost: error of the numbers that are coded.
+        shape: of the keys' cache, [blocks, heads, size / x, page, x].
+    """
+    blocks, heads, groups, page, x = shape
+    size, largest = groups * x, _LARGEST[kind]
+    inner, order = (
+        ((heads, groups, page, x), (0, 3, 1, 2, 4))
+        if keys
+        else ((heads, page // x, size, x), (0, 2, 4, 1, 3))
+    )
+    before = cache.reshape(blocks, *inner).transpose(order)
+    turned = before.shape
+    codes = before.reshape(blocks * page, heads, size).copy()
+    same, errors = np.ones(codes.shape, bool), np.zeros(codes.shape)
+    own = scales.reshape(blocks, heads).copy()
+    kept = np.ones(own.shape, bool)
+    for first, count in _runs(slots, page, blocks * page):
+        slot = int(slots[first])
+        block, offset = divmod(slot, page)
+        numbers, error = cells[0][first : first + count], lost[first : first + count]
+        amax = np.abs(numbers).max(axis=(0, 2), initial=0.0)
+        each = np.maximum(amax, np.float64(np.float32(1e-8))) / largest
+        worst = cells[1][first : first + count].max(axis=(0, 2), initial=0.0) / (each * largest)
+        if offset:
+            grows = own[block] < each
+            ratio, past = (own[block] / each)[:, None], slice(slot - offset, slot)
+            errors[past] = np.where(
+                grows[:, None], np.abs(codes[past] * ratio) * (worst[:, None] + 6 * _ROUNDING), 0.0
+            )
+            codes[past] = np.where(grows[:, None], codes[past] * ratio, codes[past])
+            same[past] = ~grows[:, None]
+            each = np.where(grows, each, own[block])
+        own[block], kept[block] = each, False
+        here = slice(slot, slot + count)
+        codes[here] = np.clip(numbers / each[:, None], -largest, largest)
+        errors[here] = np.abs(codes[here]) * (worst[:, None] + 6 * _ROUNDING) + error / each[:, None]
+        same[here] = False
+    back = np.argsort(order)
+    after, same, errors = (
+        part.reshape(turned).transpose(back).reshape(cache.shape) for part in (codes, same, errors)
+    )
+    return near(np.ma.array(after, mask=same), absolute=errors), near(
+        np.ma.array(own, mask=kept).reshape(scales.shape), relative=_ROUNDING * (size / 16 + 20)
+    )
+
+
+def _runs(slots: Values, page: int, end: int) -> list[tuple[int, int]]:
+    """(first token, how many) of the tokens behind one another whose slots follow one another in a block."""
+    found: list[tuple[int, int]] = []
+    for token, slot in enumerate(slots.tolist()):
+        if not 0 <= slot < end:
+            continue
+        if slot % page and token and slots[token - 1] == slot - 1:
+            found[-1] = (found[-1][0], found[-1][1] + 1)
+        else:
+            found.append((token, 1))
+    return found
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Values,
     qw: Values,
@@ -470,6 +608,28 @@ def draw_slots(
     slots = rng.permutation(there)[: shape[0]]
     if shape[0] > 2:
         slots[1] = -1
+    return slots
+
+
+def draw_sequences(
+    rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int], length: float
+) -> Values:
+    """Sequences of ``length`` tokens, each in blocks of its own, from a place in the first one on.
+
+    The last token of a sequence of several is skipped, as is each that finds no block.
+    """
+    page, count = sizes["PS"], int(length)
+    free = rng.permutation(sizes["NB"]).tolist()
+    slots = np.full(shape[0], -1)
+    for first in range(0, shape[0], count):
+        offset = int(rng.integers(page))
+        for token in range(first, min(first + count - (count > 1), shape[0])):
+            if token == first or offset == page:
+                if not free:
+                    break
+                block, offset = free.pop(), offset % page
+            slots[token] = block * page + offset
+            offset += 1
     return slots
 
 

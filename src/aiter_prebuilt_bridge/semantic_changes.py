@@ -77,7 +77,7 @@ SCALES: Final = Change(
     },
 )
 
-#: A token's head of zeros in a cache of fp8 with a scale of its own: 0 / 0 was NaN, which is as ours; August 2026 stores 0.
+#: A token's head of zeros in a cache of fp8 with a scale of its own: 0 / 0 was NaN; August 2026 divides by at least 1e-12.
 NOT_A_NUMBER: Final = "as NaN"
 ZERO: Final = "as 0"
 ZERO_HEADS: Final = Change(
@@ -87,7 +87,12 @@ ZERO_HEADS: Final = Change(
         NOT_A_NUMBER: Marks(("float k_token_scale_inverted = 1.0 / k_token_scale;",)),
         ZERO: Marks(("float k_token_scale_inverted = 1.0f / fmaxf(k_token_scale,",)),
     },
-    {("aiter.ops.cache", "reshape_and_cache_with_pertoken_quant"): {NOT_A_NUMBER: PLAIN}},
+    {
+        ("aiter.ops.cache", "reshape_and_cache_with_pertoken_quant"): {
+            NOT_A_NUMBER: PLAIN,
+            ZERO: Reading(fixed={"clamp_scale": True}),
+        }
+    },
 )
 
 #: Commit 9d7ca8b583 of February 2026 exchanged the objects. Docstring and comments of August 2026 still say (32, 16); its test

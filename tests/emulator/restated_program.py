@@ -359,6 +359,50 @@ def smooth(fp8: torch.dtype) -> None:
             PROBLEMS.append(f"smooth_per_token_scaled_quant to {kind}: a row of no expert was written")
 
 
+def smooth_transposed() -> None:
+    """Codes that lie in memory by choice first: AITER writes the scale of a row to the place that the row has there."""
+    m, k, n = 5, 3, COLUMNS
+    x, scales = torch.randn(m, k, n).bfloat16().cuda(), torch.rand(RIGHT, n).cuda() + 0.5
+    experts = torch.randint(0, RIGHT, (m, k)).int()
+    experts[1, 2] = -1
+    v = x.cpu().double() * scales.cpu().double()[experts.long()]
+    truth = (v.abs().amax(-1) / 127).T
+    kept = (experts >= 0).T
+    for shape in ((m, k, 1), (m, k)):
+        codes, made = torch.full((k, m, n), 7).char().cuda(), torch.full(shape, 7.0).cuda()
+        ap.smooth_per_token_scaled_quant(codes.transpose(0, 1), x, made, scales, experts.cuda())
+        found = made.cpu().double().view(k, m)
+        if ((found - truth).abs() > 1e-6 * truth)[kept].any() or (found[~kept] != 7).any():
+            PROBLEMS.append(
+                f"smooth_per_token_scaled_quant: scales {shape} of transposed codes lie elsewhere"
+            )
+        back = codes.cpu().double() * found[..., None]
+        if ((back - v.transpose(0, 1)).abs() > truth[..., None] * 0.5001)[kept].any():
+            PROBLEMS.append("smooth_per_token_scaled_quant: transposed codes are away from float64")
+
+
+def values_in_tiles() -> None:
+    """A cache of values whose tiles have the shape of rows: AITER reads the same memory."""
+    sequences, heads, blocks = 2, 2, 5
+    q = torch.randn(sequences, 8 * heads, 128).bfloat16().cuda()
+    keys = torch.randn(blocks, heads, 16, 16, 8).bfloat16().cuda()
+    values = torch.randn(blocks, heads, 2, 128, 8).bfloat16().cuda()
+    pages = torch.tensor([[3, 1], [0, 4]]).int().cuda()
+    lengths = torch.tensor([21, 9]).int().cuda()
+    rest = (pages, lengths, pages.stride(0))
+    wanted = ap.pa_fwd_asm(q, keys, values, *rest)
+    equal("pa_fwd_asm", (ap.pa_fwd_asm(q, keys, values.view(blocks, heads, 128, 16), *rest),), (wanted,))
+    for other in (
+        values.view(blocks, heads, 64, 32),
+        values[:, :, :1].contiguous().view(blocks, heads, 128, 8),
+    ):
+        refused(
+            f"pa_fwd_asm, V {tuple(other.shape)}",
+            ArgumentShapeError,
+            partial(ap.pa_fwd_asm, q, keys, other, *rest),
+        )
+
+
 def rope() -> None:
     """Tensors that ask for a gradient."""
     s, b, h, d = 3, 2, 2, 32
@@ -393,6 +437,8 @@ def main() -> int:
     products(fp8)
     scaled_products(fp8)
     smooth(fp8)
+    smooth_transposed()
+    values_in_tiles()
     routing()
     activations()
     sensitive()

@@ -186,6 +186,14 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40", "value_rows": "20480",
         "value_columns": "16", "scale_rows": "8", "scale_columns": "640",
     },
+    "reshape_and_cache_with_block_quant": lambda s: {
+        "batch": "1", "seq": "5", "slots": "5", "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40",
+        "value_rows": "20480", "value_columns": "16", "scale_rows": "8", "scale_columns": "40",
+    },
+    "reshape_and_cache_with_block_quant_for_asm_pa": lambda s: {
+        "batch": "1", "seq": "5", "slots": "5", "h": "8", "d": "64", "x": "16", "groups": "4", "block_size": "16", "blocks": "40",
+        "value_rows": "20480", "value_columns": "16", "scale_rows": "8", "scale_columns": "5", "ori_block_size": "128",
+    },
     "fused_qk_rope_concat_and_cache_mla": lambda s: {
         "T": "bf16", "C": "bf16", "Q": "bf16", "tokens": "5", "rows": "5", "k_rows": "5", "p_rows": "5", "positions_given": "5",
         "H": "16", "R": "512", "half": "32", "P": "50", "slots": "64", "k_scales": "1", "q_scales": "1", "qn_t": "8192",
@@ -205,6 +213,11 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "WD": "128", "qn": "512", "kn": "256", "vn": "256", "rot": "128", "P": "9", "NB": "3", "KH": "2", "G": "16",
         "PS": "16", "x": "8", "v_rows": "768", "v_last": "16", "k_scales": "1", "v_scales": "1", "q_row": "512", "k_row": "256",
         "v_row": "256",
+    },
+    "fused_qk_norm_rope_cache_block_quant_shuffle": lambda s: {
+        "T": "bf16", "C": "bf16", "kv_cache_dtype": "auto", "tokens": "5", "num_heads_q": "4", "num_heads_k": "2",
+        "num_heads_v": "2", "head_dim": "128", "WD": "128", "last": "1024", "rot": "128", "P": "9", "NB": "3", "KH": "2",
+        "G": "16", "PS": "16", "x": "8", "v_rows": "768", "v_last": "16", "k_scales": "6", "v_scales": "6", "row": "1024",
     },
     "fused_qk_norm_rope_cache_pts_quant_shuffle": lambda s: {
         "T": "bf16", "C": "bf16", "num_tokens": "5", "num_heads_q": "4", "num_heads_k": "2", "num_heads_v": "2",

@@ -111,21 +111,18 @@ def test_a_weight_of_another_layout_stays_aiters(
     assert cover.why == whys[rule] and (mine is None) is bool(cover.why)
 
 
-def test_what_ours_do_not_do_stays_aiters(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_head_of_zeros_is_stored_as_each_tree_does(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     name = "reshape_and_cache_with_pertoken_quant"
-    found = {}
+    signature = inspect.signature(getattr(aiter_prebuilt, name))
+    of_aiter = [each for each in signature.parameters.values() if each.name != "clamp_scale"]
+    fixed: dict[str, dict[str, Any]] = {}
     for rule in ZERO_HEADS.rules:
         package = tree(tmp_path / rule, text_of(rule, ZERO_HEADS), ZERO_HEADS) / "aiter"
         monkeypatch.setattr(semantic_changes, "installed_package", partial(Path, package))
-        mine, cover = serving.decide(
-            "aiter.ops.cache", (name,), inspect.signature(getattr(aiter_prebuilt, name))
-        )
-        found[rule] = cover.why
-        assert (mine is None) is bool(cover.why)
-    assert found == {
-        semantic_changes.NOT_A_NUMBER: "",
-        semantic_changes.ZERO: f"{ZERO_HEADS.what} {semantic_changes.ZERO}, not as ours",
-    }
+        mine, cover = serving.decide("aiter.ops.cache", (name,), signature.replace(parameters=of_aiter))
+        assert mine is getattr(aiter_prebuilt, name) and not cover.why
+        fixed[rule] = dict(cover.words.fixed) if cover.words else {}
+    assert fixed == {semantic_changes.NOT_A_NUMBER: {}, semantic_changes.ZERO: {"clamp_scale": True}}
 
 
 @pytest.mark.parametrize(

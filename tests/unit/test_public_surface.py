@@ -46,7 +46,13 @@ SIGNATURES = {
     "gelu_fast": "out input",
     "reshape_and_cache_flash": "key value key_cache value_cache slot_mapping kv_cache_dtype k_scale v_scale",
     "reshape_and_cache_with_pertoken_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
+    "asm_layout clamp_scale",
+    "reshape_and_cache_with_block_quant": "key value key_cache value_cache k_dequant_scales v_dequant_scales slot_mapping "
     "asm_layout",
+    "reshape_and_cache_with_block_quant_for_asm_pa": "key value key_cache value_cache k_dequant_scales v_dequant_scales "
+    "slot_mapping asm_layout ori_block_size",
+    "fused_qk_norm_rope_cache_block_quant_shuffle": "qkv num_heads_q num_heads_k num_heads_v head_dim eps qw kw cos_sin_cache "
+    "is_neox_style pos_ids k_cache v_cache slot_mapping cu_q_len kv_cache_dtype k_scale v_scale max_tokens_per_batch",
     "fused_qk_rope_concat_and_cache_mla": "q_nope q_pe kv_c k_pe kv_cache q_out slot_mapping k_scale q_scale positions cos_cache "
     "sin_cache is_neox is_nope_first compute_all_q_rope",
     "fused_qk_rmsnorm_group_quant": "q_out_quantized q_out_scale q q_weight q_epsilon q_out_unquantized k_out q_res_out k "

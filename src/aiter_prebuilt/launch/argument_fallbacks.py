@@ -12,6 +12,12 @@ from typing import Any
 #: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
 _SLOTS = "slot_mapping"
 
+#: Operators that write a row's scale where the row lies in the memory of its codes: -> (codes, scales).
+_SCALES_BY_MEMORY = {"smooth_per_token_scaled_quant": ("out", "scales")}
+
+#: Caches of values in tiles, which may have the shape that they would have without: operator -> (values, keys).
+_TILES = {"pa_fwd_asm": ("V", "K")}
+
 #: Arguments to call with instead, and what to call after that.
 Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
 
@@ -23,7 +29,7 @@ def restated(name: str, *arguments: Any) -> Restated | None:
 
     Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
     copied, and what was written is copied back. So are tensors of products that are not dense. A scale a row may lack its last
-    dim. Results of routing may have more rows. Slots of 32 bits are widened.
+    dim. Results of routing may have more rows. Slots of 32 bits are widened. Values in tiles may have the shape of rows.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None:
@@ -41,6 +47,9 @@ def restated(name: str, *arguments: Any) -> Restated | None:
     _slots(torch, signature, given)
     _first_rows(torch, signature.first_rows, specs, given)
     _columns(torch, specs, given)
+    names = [spec.name for spec in specs]
+    _scales_by_memory(torch, [names.index(each) for each in _SCALES_BY_MEMORY.get(name, ())], given)
+    _tiles(torch, [names.index(each) for each in _TILES.get(name, ())], given)
     back = _copies(torch, signature.dense, specs, given)
     if back is None or all(one is other for one, other in zip(given, arguments, strict=True)):
         return None
@@ -83,6 +92,33 @@ def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             and tuple(each.shape) in shapes
         ):
             given[place] = each.unsqueeze(-1)
+
+
+def _scales_by_memory(torch: Any, places: Sequence[int], given: list[Any]) -> None:
+    """See scales in the order in which the rows of transposed codes [m, k, N] lie in memory, which is [k, m, N]."""
+    if not places:
+        return
+    codes, scales = (given[place] for place in places)
+    if not (isinstance(codes, torch.Tensor) and isinstance(scales, torch.Tensor)) or codes.dim() != 3:
+        return
+    rows, choices = codes.shape[:2]
+    transposed = min(rows, choices) > 1 and codes.transpose(0, 1).is_contiguous()
+    if transposed and scales.is_contiguous() and scales.numel() == rows * choices:
+        given[places[1]] = scales.view(choices, rows, 1).transpose(0, 1)
+
+
+def _tiles(torch: Any, places: Sequence[int], given: list[Any]) -> None:
+    """See values [blocks, heads, D, page] as the tiles [blocks, heads, page / x, D, x] that their memory is, as AITER does."""
+    if not places:
+        return
+    values, keys = (given[place] for place in places)
+    if not (isinstance(values, torch.Tensor) and isinstance(keys, torch.Tensor)):
+        return
+    if values.dim() == 4 and keys.dim() == 5 and values.is_contiguous() and keys.is_contiguous():
+        blocks, heads, size, page = values.shape
+        width = keys.shape[-1]
+        if page == keys.shape[3] and page % max(width, 1) == 0:
+            given[places[0]] = values.view(blocks, heads, page // width, size, width)
 
 
 def _copies(

@@ -319,6 +319,8 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "reshape_and_cache": {"slot_mapping": Within(-1, _slots)},
     "reshape_and_cache_flash": {"slot_mapping": Within(-1, _slots)},
     "reshape_and_cache_with_pertoken_quant": {"slot_mapping": Within(-1, _slots)},
+    "reshape_and_cache_with_block_quant": {"slot_mapping": Within(-1, _slots)},
+    "reshape_and_cache_with_block_quant_for_asm_pa": {"slot_mapping": Within(-1, _slots)},
     "concat_and_cache_mla": {"slot_mapping": Within(-1, _slots)},
     "indexer_k_quant_and_cache": {"slot_mapping": Within(-1, _slots)},
     "cp_gather_indexer_k_quant_cache": {
@@ -335,6 +337,10 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
     "fused_qk_rope_cat_and_cache_mla": {"slot_mapping": Within(-1, _kernel_slots), "pos": _POSITIONS},
     "fused_qk_rope_reshape_and_cache": {"slot_mapping": Within(-1, _kernel_slots)},
     "fused_qk_norm_rope_cache_quant_shuffle": {
+        "slot_mapping": Within(-1, _kernel_slots),
+        "pos_ids": _POSITIONS,
+    },
+    "fused_qk_norm_rope_cache_block_quant_shuffle": {
         "slot_mapping": Within(-1, _kernel_slots),
         "pos_ids": _POSITIONS,
     },

@@ -97,6 +97,8 @@ if TYPE_CHECKING:
         indexer_k_quant_and_cache,
         reshape_and_cache,
         reshape_and_cache_flash,
+        reshape_and_cache_with_block_quant,
+        reshape_and_cache_with_block_quant_for_asm_pa,
         reshape_and_cache_with_pertoken_quant,
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
@@ -174,6 +176,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.rope_cache import (
         fused_qk_norm_rope_1way,
         fused_qk_norm_rope_2way,
+        fused_qk_norm_rope_cache_block_quant_shuffle,
         fused_qk_norm_rope_cache_quant_shuffle,
     )
     from aiter_prebuilt.ops.generated.rotary import batched_rotary_embedding, rotary_embedding_fwd
@@ -307,6 +310,7 @@ __all__ = [
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_1way",
     "fused_qk_norm_rope_2way",
+    "fused_qk_norm_rope_cache_block_quant_shuffle",
     "fused_qk_norm_rope_cache_pts_quant_shuffle",
     "fused_qk_norm_rope_cache_quant_shuffle",
     "fused_qk_norm_rope_group_quant",
@@ -398,6 +402,8 @@ __all__ = [
     "random_sample_outer_exponential",
     "reshape_and_cache",
     "reshape_and_cache_flash",
+    "reshape_and_cache_with_block_quant",
+    "reshape_and_cache_with_block_quant_for_asm_pa",
     "reshape_and_cache_with_pertoken_quant",
     "rms_norm",
     "rms_norm_cu",
@@ -559,6 +565,8 @@ HOMES: Final = {
     "indexer_k_quant_and_cache": "generated.kv_cache",
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
+    "reshape_and_cache_with_block_quant": "generated.kv_cache",
+    "reshape_and_cache_with_block_quant_for_asm_pa": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
@@ -626,6 +634,7 @@ HOMES: Final = {
     "rope_thd_fwd_impl": "generated.rope",
     "fused_qk_norm_rope_1way": "generated.rope_cache",
     "fused_qk_norm_rope_2way": "generated.rope_cache",
+    "fused_qk_norm_rope_cache_block_quant_shuffle": "generated.rope_cache",
     "fused_qk_norm_rope_cache_quant_shuffle": "generated.rope_cache",
     "batched_rotary_embedding": "generated.rotary",
     "rotary_embedding_fwd": "generated.rotary",

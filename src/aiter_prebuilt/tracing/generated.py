@@ -1610,6 +1610,51 @@ def fused_qk_norm_rope_2way(
     )
 
 
+def fused_qk_norm_rope_cache_block_quant_shuffle(
+    qkv: Any,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_dim: int,
+    eps: float,
+    qw: Any,
+    kw: Any,
+    cos_sin_cache: Any,
+    is_neox_style: bool,
+    pos_ids: Any,
+    k_cache: Any,
+    v_cache: Any,
+    slot_mapping: Any,
+    cu_q_len: Any,
+    kv_cache_dtype: str,
+    k_scale: Any,
+    v_scale: Any,
+    max_tokens_per_batch: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qk_norm_rope_cache_block_quant_shuffle``."""
+    _OPS.fused_qk_norm_rope_cache_block_quant_shuffle.default(
+        qkv,
+        qw,
+        kw,
+        cos_sin_cache,
+        pos_ids,
+        k_cache,
+        v_cache,
+        slot_mapping,
+        cu_q_len,
+        k_scale,
+        v_scale,
+        num_heads_q,
+        num_heads_k,
+        num_heads_v,
+        head_dim,
+        eps,
+        is_neox_style,
+        kv_cache_dtype,
+        max_tokens_per_batch,
+    )
+
+
 def fused_qk_norm_rope_cache_pts_quant_shuffle(
     qkv: Any,
     qw: Any,
@@ -4783,6 +4828,7 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_1way": fused_qk_norm_rope_1way,
     "fused_qk_norm_rope_2way": fused_qk_norm_rope_2way,
+    "fused_qk_norm_rope_cache_block_quant_shuffle": fused_qk_norm_rope_cache_block_quant_shuffle,
     "fused_qk_norm_rope_cache_pts_quant_shuffle": fused_qk_norm_rope_cache_pts_quant_shuffle,
     "fused_qk_norm_rope_cache_quant_shuffle": fused_qk_norm_rope_cache_quant_shuffle,
     "fused_qk_norm_rope_group_quant": fused_qk_norm_rope_group_quant,
@@ -4874,6 +4920,8 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "random_sample_outer_exponential": _OPS.random_sample_outer_exponential.default,
     "reshape_and_cache": reshape_and_cache,
     "reshape_and_cache_flash": reshape_and_cache_flash,
+    "reshape_and_cache_with_block_quant": _OPS.reshape_and_cache_with_block_quant.default,
+    "reshape_and_cache_with_block_quant_for_asm_pa": _OPS.reshape_and_cache_with_block_quant_for_asm_pa.default,
     "reshape_and_cache_with_pertoken_quant": _OPS.reshape_and_cache_with_pertoken_quant.default,
     "rms_norm": rms_norm,
     "rms_norm_cu": _OPS.rms_norm_cu.default,

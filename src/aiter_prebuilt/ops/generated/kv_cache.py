@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _reshape_and_cache = operator("reshape_and_cache")
 _reshape_and_cache_flash = operator("reshape_and_cache_flash")
 _reshape_and_cache_with_pertoken_quant = operator("reshape_and_cache_with_pertoken_quant")
+_reshape_and_cache_with_block_quant = operator("reshape_and_cache_with_block_quant")
+_reshape_and_cache_with_block_quant_for_asm_pa = operator("reshape_and_cache_with_block_quant_for_asm_pa")
 _concat_and_cache_mla = operator("concat_and_cache_mla")
 _indexer_k_quant_and_cache = operator("indexer_k_quant_and_cache")
 _cp_gather_indexer_k_quant_cache = operator("cp_gather_indexer_k_quant_cache")
@@ -114,6 +116,7 @@ def reshape_and_cache_with_pertoken_quant(
     v_dequant_scales: torch.Tensor,
     slot_mapping: torch.Tensor,
     asm_layout: bool,
+    clamp_scale: bool = False,
 ) -> None:
     """Quantise keys and values into a paged cache.
 
@@ -123,7 +126,7 @@ def reshape_and_cache_with_pertoken_quant(
         key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; d is a multiple of 16, at most 512.
         value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
         key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
-            int8 codes are cut off towards 0, and a head of zeros is stored as NaN in fp8.
+            int8 codes are cut off towards 0.
         value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
             ``asm_layout`` [blocks, heads, block_size / x, d, x].
         k_dequant_scales: [..., scale_columns] fp32, read and written; [heads, slots], or with ``asm_layout`` [blocks, heads,
@@ -131,6 +134,7 @@ def reshape_and_cache_with_pertoken_quant(
         v_dequant_scales: [..., scale_columns] fp32, read and written; as for the keys.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
         asm_layout: a bool.
+        clamp_scale: a head of zeros is stored as 0, as in AITER of August 2026; else as NaN in fp8, as in AITER of November 2025.
 
     Raises:
         UnsupportedError: a tensor that requires grad.
@@ -140,7 +144,107 @@ def reshape_and_cache_with_pertoken_quant(
     Source: AITER ``reshape_and_cache_with_pertoken_quant``.
     """
     _reshape_and_cache_with_pertoken_quant(
+        key,
+        value,
+        key_cache,
+        value_cache,
+        k_dequant_scales,
+        v_dequant_scales,
+        slot_mapping,
+        asm_layout,
+        clamp_scale,
+    )
+
+
+@traced
+def reshape_and_cache_with_block_quant(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    k_dequant_scales: torch.Tensor,
+    v_dequant_scales: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    asm_layout: bool,
+) -> None:
+    """As ``reshape_and_cache``, quantised with a scale for each head of a block: ``scale = max(amax, 1e-6) / qmax``, ``stored =
+    value / scale``.
+
+    Args:
+        key: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, d]; d is a multiple
+            of 16.
+        value: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
+            int8 codes are cut off towards 0. Behind the first slot of a block the scale grows or stays, and the codes before are
+            rescaled.
+        value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
+            ``asm_layout`` [blocks, heads, block_size / x, d, x].
+        k_dequant_scales: [scale_rows, scale_columns] fp32, read and written; [heads, blocks], or with ``asm_layout`` [blocks,
+            heads].
+        v_dequant_scales: [scale_rows, scale_columns] fp32, read and written; as for the keys.
+        slot_mapping: [slots] int64, block * block_size + offset, a slot that is not in the cache is skipped; tokens of a block
+            lie behind one another, as their slots do; 32 bits are widened by a copy.
+        asm_layout: a bool.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
+
+    Source: AITER ``reshape_and_cache_with_block_quant``.
+    """
+    _reshape_and_cache_with_block_quant(
         key, value, key_cache, value_cache, k_dequant_scales, v_dequant_scales, slot_mapping, asm_layout
+    )
+
+
+@traced
+def reshape_and_cache_with_block_quant_for_asm_pa(
+    key: torch.Tensor,
+    value: torch.Tensor,
+    key_cache: torch.Tensor,
+    value_cache: torch.Tensor,
+    k_dequant_scales: torch.Tensor,
+    v_dequant_scales: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    asm_layout: bool,
+    ori_block_size: int = 128,
+) -> None:
+    """As ``reshape_and_cache_with_block_quant``, with a scale for each head of the pages that lie in ``ori_block_size`` slots.
+
+    Args:
+        key: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, d]; d is a multiple
+            of 16.
+        value: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous.
+        key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; block_size is a
+            multiple of 16 that divides ``ori_block_size``.
+        value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
+            ``asm_layout`` [blocks, heads, block_size / x, d, x].
+        k_dequant_scales: [scale_rows, scale_columns] fp32, read and written; [heads, slots / ori_block_size], or with
+            ``asm_layout`` [slots / ori_block_size, heads].
+        v_dequant_scales: [scale_rows, scale_columns] fp32, read and written; as for the keys.
+        slot_mapping: [slots] int64, block * block_size + offset, a slot that is not in the cache is skipped; tokens of
+            ``ori_block_size`` slots lie behind one another, as their slots do; 32 bits are widened by a copy.
+        asm_layout: a bool.
+        ori_block_size: 128 or 256.
+
+    Raises:
+        UnsupportedError: a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
+
+    Source: AITER ``reshape_and_cache_with_block_quant_for_asm_pa``.
+    """
+    _reshape_and_cache_with_block_quant_for_asm_pa(
+        key,
+        value,
+        key_cache,
+        value_cache,
+        k_dequant_scales,
+        v_dequant_scales,
+        slot_mapping,
+        asm_layout,
+        ori_block_size,
     )
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     import torch
 
 _fused_qk_norm_rope_cache_quant_shuffle = operator("fused_qk_norm_rope_cache_quant_shuffle")
+_fused_qk_norm_rope_cache_block_quant_shuffle = operator("fused_qk_norm_rope_cache_block_quant_shuffle")
 _fused_qk_norm_rope_1way = operator("fused_qk_norm_rope_1way")
 _fused_qk_norm_rope_2way = operator("fused_qk_norm_rope_2way")
 
@@ -95,6 +96,88 @@ def fused_qk_norm_rope_cache_quant_shuffle(
         eps,
         is_neox_style,
         kv_cache_dtype,
+    )
+
+
+@traced
+def fused_qk_norm_rope_cache_block_quant_shuffle(
+    qkv: torch.Tensor,
+    num_heads_q: int,
+    num_heads_k: int,
+    num_heads_v: int,
+    head_dim: int,
+    eps: float,
+    qw: torch.Tensor,
+    kw: torch.Tensor,
+    cos_sin_cache: torch.Tensor,
+    is_neox_style: bool,
+    pos_ids: torch.Tensor,
+    k_cache: torch.Tensor,
+    v_cache: torch.Tensor,
+    slot_mapping: torch.Tensor,
+    cu_q_len: torch.Tensor,
+    kv_cache_dtype: str,
+    k_scale: torch.Tensor | None,
+    v_scale: torch.Tensor | None,
+    max_tokens_per_batch: int = 0,
+) -> None:
+    """RMSNorm and rotary embedding of the queries and keys in ``qkv``, in place; keys and values into a paged cache of tiles of
+    x, with a scale for each head of a block.
+
+    Args:
+        qkv: [tokens, last] bf16 or fp16, read and written; rows may be strided; of each token the heads of queries, then keys,
+            then values, as many as of keys.
+        num_heads_q: an int.
+        num_heads_k: an int.
+        num_heads_v: an int.
+        head_dim: even, at most 512, with fp8 a multiple of 16; of 64, 128 and 256 aligned calls are the fast ones.
+        eps: a float.
+        qw: [WD] bf16 or fp16.
+        kw: [WD] bf16 or fp16.
+        cos_sin_cache: [P, rot] bf16 or fp16, rows of cosines, then sines; as many elements of a head are turned as a row has.
+        is_neox_style: pairs are element i and i + half; else neighbours.
+        pos_ids: [tokens] int64, cut to the rows of ``cos_sin_cache``.
+        k_cache: [NB, KH, G, PS, x] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, head_dim / x, PS, x];
+            with fp8 x is 16.
+        v_cache: [..., v_last] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, PS / x, head_dim, x], or
+            [blocks, heads, head_dim, PS], which is another name for the same memory, as in AITER.
+        slot_mapping: [tokens] int64, block * block_size + offset; of a token whose slot is not in the cache queries and keys are
+            turned alone. With fp8 tokens of a block lie behind one another, as their slots do.
+        cu_q_len: [ends] int64, not read: ``slot_mapping`` says which tokens share a block.
+        kv_cache_dtype: "auto" (the type of ``qkv``) or "fp8", "fp8_e4m3" (the e4m3 of the target: stored = value / scale); only
+            "auto" and "fp8" and "fp8_e4m3" are supported.
+        k_scale: k_scales elements, fp32, read and written; or None; with fp8 [blocks, heads], read and written: max(amax, 1e-8) /
+            qmax of what is new; behind the first slot of a block it grows or stays, and the codes before are rescaled.
+        v_scale: v_scales elements, fp32, read and written; or None; the same of values.
+        max_tokens_per_batch: not read.
+
+    Raises:
+        UnsupportedError: an option that is not covered, or a tensor that requires grad.
+        ArgumentError: types, shapes, strides or device do not fit.
+        NoKernelError: no kernel takes the call.
+
+    Source: AITER ``fused_qk_norm_rope_cache_block_quant_shuffle`` of August 2026.
+    """
+    _fused_qk_norm_rope_cache_block_quant_shuffle(
+        qkv,
+        qw,
+        kw,
+        cos_sin_cache,
+        pos_ids,
+        k_cache,
+        v_cache,
+        slot_mapping,
+        cu_q_len,
+        k_scale,
+        v_scale,
+        num_heads_q,
+        num_heads_k,
+        num_heads_v,
+        head_dim,
+        eps,
+        is_neox_style,
+        kv_cache_dtype,
+        max_tokens_per_batch,
     )
 
 
