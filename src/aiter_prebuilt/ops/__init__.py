@@ -81,6 +81,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
+    from aiter_prebuilt.ops.generated.gated_norm import (
+        gated_rmsnorm_fp8_group_quant,
+        gated_rmsnorm_fp8_per_token_quant,
+    )
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16, gemm_a16w16_fp32
     from aiter_prebuilt.ops.generated.gemm_asm import (
         flatmm_a8w8_blockscale_ASM,
@@ -102,6 +106,13 @@ if TYPE_CHECKING:
         reshape_and_cache,
         reshape_and_cache_flash,
         reshape_and_cache_with_pertoken_quant,
+    )
+    from aiter_prebuilt.ops.generated.mhc import (
+        mhc_fused_post_pre_gemm_sqrsum,
+        mhc_post,
+        mhc_pre_big_fuse,
+        mhc_pre_big_fuse_rmsnorm,
+        mhc_pre_gemm_sqrsum,
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
@@ -217,6 +228,7 @@ if TYPE_CHECKING:
         fused_qk_norm_mrope_3d_cache_pts_quant_shuffle,
         fused_qk_norm_rope_cache_pts_quant_shuffle,
     )
+    from aiter_prebuilt.ops.norm_rope_index import fused_qknorm_idxrqknorm
     from aiter_prebuilt.ops.paged_attention import paged_attention_ragged, paged_attention_v1
     from aiter_prebuilt.ops.plain_topk import topk_plain
     from aiter_prebuilt.ops.prompt_works import get_ps_metadata_v1
@@ -308,11 +320,14 @@ __all__ = [
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
+    "fused_qknorm_idxrqknorm",
     "fused_recurrent_gated_delta_rule",
     "fused_recurrent_gated_delta_rule_update",
     "fused_rms_fp8_group_quant",
     "fused_rms_fp8_per_tensor_static_quant",
     "fused_sigmoid_gating_delta_rule_update",
+    "gated_rmsnorm_fp8_group_quant",
+    "gated_rmsnorm_fp8_per_token_quant",
     "gelu_and_mul",
     "gelu_and_mul_bias",
     "gelu_fast",
@@ -351,6 +366,11 @@ __all__ = [
     "mha_fwd",
     "mha_varlen_bwd",
     "mha_varlen_fwd",
+    "mhc_fused_post_pre_gemm_sqrsum",
+    "mhc_post",
+    "mhc_pre_big_fuse",
+    "mhc_pre_big_fuse_rmsnorm",
+    "mhc_pre_gemm_sqrsum",
     "mi350_a8w8_blockscale_asm",
     "mixed_sample",
     "mixed_sample_outer_exponential",
@@ -533,6 +553,8 @@ HOMES: Final = {
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
     "fmoe_fp8_blockscale_g1u1": "generated.fmoe_blockscale_asm",
+    "gated_rmsnorm_fp8_group_quant": "generated.gated_norm",
+    "gated_rmsnorm_fp8_per_token_quant": "generated.gated_norm",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "gemm_a16w16_fp32": "generated.gemm",
@@ -551,6 +573,11 @@ HOMES: Final = {
     "reshape_and_cache": "generated.kv_cache",
     "reshape_and_cache_flash": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "mhc_fused_post_pre_gemm_sqrsum": "generated.mhc",
+    "mhc_post": "generated.mhc",
+    "mhc_pre_big_fuse": "generated.mhc",
+    "mhc_pre_big_fuse_rmsnorm": "generated.mhc",
+    "mhc_pre_gemm_sqrsum": "generated.mhc",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
     "fused_experts": "generated.moe_gemm",
@@ -654,6 +681,7 @@ HOMES: Final = {
     "downcast_to_mxfp8": "mxfp_down",
     "fused_qk_norm_mrope_3d_cache_pts_quant_shuffle": "norm_rope_cache",
     "fused_qk_norm_rope_cache_pts_quant_shuffle": "norm_rope_cache",
+    "fused_qknorm_idxrqknorm": "norm_rope_index",
     "paged_attention_ragged": "paged_attention",
     "paged_attention_v1": "paged_attention",
     "topk_plain": "plain_topk",
