@@ -431,6 +431,137 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
     )  # fmt: skip
 
 
+#: How far a number may move when it is rounded to 16 bits: relative, and below the smallest normal one.
+_HALVES = {"bf16": (2.0**-8, 0.0), "f16": (2.0**-11, 2.0**-25)}
+
+
+def _coded(part: tuple[Values, Values], kind: str, own: bool, rounded: str) -> tuple[Values, Values, Values]:
+    """(codes before their last rounding, their error, scales) of heads; of a cache of 16 bits the heads as they are.
+
+    Args:
+        part: heads and their error.
+        kind: element type of the cache.
+        own: each head has a scale of its own; else scales are 1.
+        rounded: the type of 16 bits that heads are rounded to before they are divided.
+    """
+    values, error = part
+    scales = np.ones(values.shape[:-1])
+    if kind not in _LARGEST:
+        return values, error, scales
+    largest = _LARGEST[kind]
+    relative, absolute = _HALVES[rounded]
+    lost = error + np.abs(values) * relative + absolute
+    if own:
+        amax = np.fmax.reduce(np.abs(values), axis=-1, initial=0.0)
+        scales = np.where(amax > 0, amax / largest, 1.0)
+        # What the largest element is off by moves the scale, and so all codes of the head.
+        with np.errstate(invalid="ignore"):
+            worst = np.fmax.reduce(error, axis=-1, initial=0.0) / (scales * largest) + 2 * _ROUNDING
+            lost = lost + np.abs(values) * worst[..., None]
+    with np.errstate(invalid="ignore"):
+        codes = np.clip(values / scales[..., None], -largest, largest)
+        lost = lost / scales[..., None] + 4 * _ROUNDING * np.abs(codes)
+    return codes, np.where(np.isfinite(lost), lost, 0.0), scales
+
+
+def _scales(found: Values, scales: Values, slots: Values, page: int, tiles: bool, size: int) -> Near:
+    """Scales after the write: [blocks, heads, page], or [heads, slots]."""
+    after = np.ma.array(found, mask=np.ones(found.shape, bool))
+    flat = after.reshape(-1)
+    heads = np.arange(scales.shape[1])
+    for token, slot in enumerate(slots.tolist()):
+        if slot >= 0:
+            block, offset = divmod(slot, page)
+            places = (
+                (block * len(heads) + heads) * page + offset
+                if tiles
+                else heads * (found.size // len(heads)) + slot
+            )
+            flat[places] = scales[token]
+    return near(flat.reshape(found.shape), relative=_ROUNDING * (size / 16 + 20))
+
+
+def fused_qknorm_idxrqknorm(
+    qkv: Values,
+    q_norm_weight: Values,
+    k_norm_weight: Values,
+    cos_sin_cache: Values,
+    positions: Values,
+    num_heads: int,
+    num_kv_heads: int,
+    rotary_dim: int,
+    eps: float,
+    index_q_norm_weight: Values | None,
+    index_k_norm_weight: Values | None,
+    num_index_heads: int,
+    slot_mapping: Values | None,
+    kv_cache_k: Values | None,
+    kv_cache_v: Values | None,
+    index_cache: Values | None,
+    block_size: int,
+    index_slot_mapping: Values | None,
+    kv_cache_dtype: str,
+    k_scale: Values | None,
+    v_scale: Values | None,
+    asm_layout: bool,
+    kinds: Mapping[str, str],
+    sizes: Mapping[str, int],
+) -> dict[str, Near | None]:
+    """Queries and keys, in place or into their outputs; the caches, and the scales of what is stored in them."""
+    tokens = len(qkv)
+    row = qkv.reshape(tokens, qkv.shape[1] // 128, 128)
+    after = np.ma.array(row.copy(), mask=np.ones(row.shape, bool))
+    errors = np.zeros(after.shape)
+    angles = _angles(cos_sin_cache, rotary_dim // 2, positions[:tokens])
+    found: dict[str, Near | None] = {}
+    ends = np.cumsum([0, num_heads, num_kv_heads, num_kv_heads, num_index_heads, bool(num_index_heads)])
+    weights = (q_norm_weight, k_norm_weight, None, index_q_norm_weight, index_k_norm_weight)
+    heads = []
+    for weight, begin, end in zip(weights, ends[:-1], ends[1:], strict=True):
+        part = row[:, begin:end], np.zeros(row[:, begin:end].shape)
+        if weight is not None and end > begin:
+            part = _heads(part[0], weight.reshape(-1) + 1, eps, *angles, True)
+        heads.append(part)
+    for place, name in enumerate(("q_out", "k", "v", "index_q_out", "index_k")):
+        if name in kinds:
+            prefix = "o" if name == "q_out" else "io"
+            found[name] = _rows(heads[place], (sizes[f"{prefix}_rows"], sizes[f"{prefix}_last"]))
+        elif name.endswith("_out") or (kv_cache_k is None and name != "v"):
+            after[:, ends[place] : ends[place + 1]] = heads[place][0]
+            errors[:, ends[place] : ends[place + 1]] = heads[place][1]
+    found["qkv"] = near(after.reshape(qkv.shape), absolute=errors.reshape(qkv.shape))
+    own = kv_cache_k is not None and kv_cache_dtype in ("fp8", "fp8_e4m3")
+    for name, place, cache, scale in (("k", 1, kv_cache_k, k_scale), ("v", 2, kv_cache_v, v_scale)):
+        if cache is None:
+            continue
+        slots = np.full(tokens, -1) if slot_mapping is None else slot_mapping[:tokens]
+        codes, error, scales = _coded(heads[place], kinds[f"kv_cache_{name}"], own, kinds["qkv"])
+        found[f"kv_cache_{name}"] = _in_tiles((codes, error), cache, block_size, slots, keys=name == "k")
+        if scale is not None and own:
+            found[f"{name}_scale"] = _scales(scale, scales, slots, block_size, asm_layout, 128)
+    if index_cache is not None and kv_cache_k is not None and num_index_heads:
+        given = index_slot_mapping if index_slot_mapping is not None else slot_mapping
+        slots = np.full(tokens, -1) if given is None else given[:tokens]
+        codes, error, _ = _coded(heads[4], kinds["index_cache"], False, kinds["qkv"])
+        flat = index_cache.reshape(-1, 1, 128)
+        stored = _cached((codes, error), flat, (1, 0), slots, keys=True)
+        kept = False if stored.kept is None else stored.kept
+        masked = np.ma.array(stored.values, mask=kept).reshape(index_cache.shape)
+        found["index_cache"] = near(masked, absolute=stored.error.reshape(index_cache.shape))
+    return {
+        name: found.get(name, _kept(each))
+        for name, each in (
+            ("qkv", qkv), ("kv_cache_k", kv_cache_k), ("kv_cache_v", kv_cache_v), ("index_cache", index_cache),
+            ("q_out", None), ("index_q_out", None), ("k_scale", k_scale), ("v_scale", v_scale),
+        )
+    }  # fmt: skip
+
+
+def _kept(each: Values | None) -> Near | None:
+    """A tensor that the call must leave as it was."""
+    return None if each is None else near(np.ma.array(each, mask=np.ones(each.shape, bool)))
+
+
 def _rows(part: tuple[Values, Values], shape: tuple[int, int], kept: Values | None = None) -> Near:
     """Numbers and their error at the begin of a tensor; tokens that are ``kept``, and what is behind them, stay as they were."""
     numbers = np.ma.array(np.zeros(shape), mask=np.ones(shape, bool))

@@ -247,6 +247,42 @@ FITTING: dict[str, Callable[[dict[str, str]], dict[str, str]]] = {
         "N": "256", "rotary_dim": "32", "rot": "32", "P": "9", "positions_given": "5", "in_row": "256", "c_row": "32",
         "is_neox_style": "1",
     },
+    "fused_qknorm_idxrqknorm": lambda s: {
+        "T": "bf16", "C": "bf16", "I": "bf16", "tokens": "5", "width": "1408", "row": "1408", "num_heads": "4",
+        "num_kv_heads": "2", "num_index_heads": "2", "rot": "64", "rotary_dim": "64", "P": "9", "positions_given": "5",
+        "slots_given": "5", "index_slots_given": "5", "KNB": "6", "KH": "2", "KG": "1", "KPS": "16", "KX": "128", "VNB": "6",
+        "VH": "2", "VC": "16", "VD": "128", "VX": "1", "block_size": "16", "index_size": "12288", "o_rows": "5",
+        "o_last": "512", "io_rows": "5", "io_last": "256", "asm_layout": "0",
+        **dict.fromkeys(("q_size", "k_size", "iq_size", "ik_size"), "128"),
+    },
+    "mhc_post": lambda s: {
+        "T": "bf16", "M": "3", "S": "4", "H": "64", "x_row": "64", "r_row": "256", "r_stream": "64", "posts": "12",
+        "combs": "48",
+    },
+    "mhc_pre_gemm_sqrsum": lambda s: {
+        "T": "bf16", "rows": "3", "columns": "64", "x_row": "64", "N": "24", "K": "64", "fn_row": "64", "P": "6", "Q": "6",
+        "o_row": "32",
+    },
+    "mhc_pre_big_fuse": lambda s: {
+        "T": "bf16", "M": "3", "S": "4", "H": "64", "P": "6", "Q": "6", "N": "24", "g_row": "32", "r_row": "256",
+        "r_stream": "64", "posts": "12", "combs": "48", "scales": "3", "bases": "24", "sinkhorn_repeat": "20",
+    },
+    "mhc_pre_big_fuse_rmsnorm": lambda s: {
+        "T": "bf16", "M": "3", "S": "4", "H": "64", "P": "6", "Q": "6", "N": "24", "g_row": "32", "r_row": "256",
+        "r_stream": "64", "posts": "12", "combs": "48", "scales": "3", "bases": "24", "sinkhorn_repeat": "20", "WH": "64",
+    },
+    "mhc_fused_post_pre_gemm_sqrsum": lambda s: {
+        "T": "bf16", "M": "3", "S": "4", "H": "64", "K": "256", "P": "6", "Q": "6", "N": "24", "o_row": "32", "x_row": "64",
+        "r_row": "256", "r_stream": "64", "fn_row": "256", "posts": "12", "combs": "48",
+    },
+    "gated_rmsnorm_fp8_group_quant": lambda s: {
+        "T": "bf16", "M": "3", "H": "2", "D": "128", "WD": "128", "codes": "768", "scales": "6",
+        **dict.fromkeys(("x_token", "z_token"), "256"), **dict.fromkeys(("x_head", "z_head"), "128"),
+    },
+    "gated_rmsnorm_fp8_per_token_quant": lambda s: {
+        "T": "bf16", "M": "3", "H": "2", "D": "128", "WD": "128", "codes": "768", "scales": "3",
+        **dict.fromkeys(("x_token", "z_token"), "256"), **dict.fromkeys(("x_head", "z_head"), "128"),
+    },
     "fused_qk_norm_rope_1way": lambda s: {
         "T": "bf16", "F": "f32", "batch_size": "2", "num_tokens": "3", "rows": "3", "num_heads_q": "2", "num_heads_k": "1",
         "head_size": "64", "QD": "64", "KD": "64", "q_rows": "12", "k_rows": "6", "oq_rows": "12", "ok_rows": "6", "q_last": "64",

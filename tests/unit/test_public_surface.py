@@ -80,6 +80,9 @@ SIGNATURES = {
     "swa_block_tables swa_dest_row swa_block_size batch_id_per_token",
     "minimax_qk_norm_rope": "qkv q_weight k_weight cos_sin_cache positions num_heads_q num_heads_k head_dim rotary_dim eps "
     "is_neox_style q_out k_out v_out",
+    "fused_qknorm_idxrqknorm": "qkv q_norm_weight k_norm_weight cos_sin_cache positions num_heads num_kv_heads rotary_dim eps "
+    "index_q_norm_weight index_k_norm_weight num_index_heads slot_mapping kv_cache_k kv_cache_v index_cache block_size q_out "
+    "index_q_out index_slot_mapping kv_cache_dtype index_cache_dtype k_scale v_scale asm_layout",
     "fused_qk_norm_rope_1way": "q k w_q w_k cos_sin batch_size num_tokens num_heads_q num_heads_k head_size is_interleaved eps "
     "out_q out_k",
     "fused_qk_norm_rope_2way": "q0 k0 q1 k1 w_q0 w_k0 w_q1 w_k1 cos_sin0 cos_sin1 batch_size num_tokens0 num_tokens1 num_heads_q "
@@ -233,6 +236,16 @@ SIGNATURES = {
     "is_causal splitData splitLse output q_scale k_scale v_scale",
     "mla_reduce_v1": "partial_output partial_lse reduce_indptr reduce_final_map reduce_partial_map max_seqlen_q num_kv_splits "
     "final_output final_lse",
+    "gated_rmsnorm_fp8_group_quant": "out scale x z weight epsilon group_size transpose_scale",
+    "gated_rmsnorm_fp8_per_token_quant": "out scale x z weight epsilon",
+    "mhc_post": "out x residual post_layer_mix comb_res_mix store_nt",
+    "mhc_pre_gemm_sqrsum": "out sqrsum x fn tile_k is_fn_pack_bf16",
+    "mhc_pre_big_fuse": "post_mix comb_mix layer_input gemm_out_mul gemm_out_sqrsum hc_scale hc_base residual rms_eps hc_pre_eps "
+    "hc_sinkhorn_eps hc_post_mult_value sinkhorn_repeat",
+    "mhc_pre_big_fuse_rmsnorm": "post_mix comb_mix out gemm_out_mul gemm_out_sqrsum hc_scale hc_base residual norm_weight "
+    "rms_eps hc_pre_eps hc_sinkhorn_eps norm_eps hc_post_mult_value sinkhorn_repeat",
+    "mhc_fused_post_pre_gemm_sqrsum": "gemm_out_mul gemm_out_sqrsum next_residual layer_input residual_in post_layer_mix "
+    "comb_res_mix fn tile_m tile_n tile_k is_fn_pack_bf16",
     "mla_decode_fwd": "q kv_buffer o qo_indptr kv_indptr kv_indices kv_last_page_lens max_seqlen_q page_size nhead_kv "
     "sm_scale logit_cap num_kv_splits num_kv_splits_indptr work_meta_data work_indptr work_info_set reduce_indptr "
     "reduce_final_map reduce_partial_map q_scale kv_scale intra_batch_mode return_logits return_lse g_kv_indptr cp_world_size "

@@ -97,6 +97,15 @@ def rope_slots(*values: int, name: str = "fused_qk_norm_rope_cache_pts_quant_shu
     )  # fmt: skip
 
 
+def index_slots(*values: int, indexer: tuple[int, ...] = (0,)) -> list[Any]:
+    """Three blocks of 16 tokens, as tiles, and 40 rows of an indexer's cache."""
+    return given(
+        "fused_qknorm_idxrqknorm", kv_cache_k=torch.zeros(3, 2, 16, 16, 8), kv_cache_v=torch.zeros(3, 2, 2, 128, 8),
+        index_cache=torch.zeros(40, 128), slot_mapping=torch.tensor(values, dtype=torch.int64),
+        index_slot_mapping=torch.tensor(indexer, dtype=torch.int64),
+    )  # fmt: skip
+
+
 def latent(starts: list[int], last: list[int]) -> list[Any]:
     """Two sequences, of pages of four keys."""
     return given(
@@ -135,6 +144,7 @@ RIGHT = [
     ("fmha_v3_varlen_fwd", packed([0, 3, 7], [0, 0, 8])),
     ("fused_qk_norm_rope_cache_pts_quant_shuffle", rope_slots(-1, 0, 47)),
     (_SECTIONS, rope_slots(-1, 0, 47, name=_SECTIONS)),
+    ("fused_qknorm_idxrqknorm", index_slots(-1, 0, 47)),
     ("mla_decode_fwd", latent([0, 2, 3], [1, 4])), ("mla_decode_fwd", latent([1, 1, 3], [0, 4])),
     ("rope_cached_positions_offsets_fwd_impl", offset([0, 9, 12], [9, 0, -3])),
     ("rope_thd_fwd_impl", given("rope_thd_fwd_impl", input=torch.zeros(5, 1, 8), cu_seqlens=ints(0, 3, 5))),
@@ -161,6 +171,11 @@ WRONG = [
     (
         _SECTIONS, given(_SECTIONS, cos_sin=torch.zeros(9, 8), positions=torch.tensor([[0, 8], [1, 2], [3, 9]])),
         "positions", "element 5 is 9", "at least 0 and at most 8",
+    ),
+    ("fused_qknorm_idxrqknorm", index_slots(0, 48), "slot_mapping", "element 1 is 48", "at least -1 and at most 47"),
+    (
+        "fused_qknorm_idxrqknorm", index_slots(0, 5, indexer=(3, 40)), "index_slot_mapping", "element 1 is 40",
+        "at least -1 and at most 39",
     ),
     ("mla_decode_fwd", latent([0, 2, 3], [0, 4]), "kv_last_page_lens", "element 0 is 0", "from 1 to 4"),
     ("mla_decode_fwd", latent([0, 2, 3], [1, 5]), "kv_last_page_lens", "element 1 is 5", "from 1 to 4"),

@@ -356,6 +356,11 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "positions": _POSITIONS,
         "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
     },
+    "fused_qknorm_idxrqknorm": {
+        "positions": _POSITIONS,
+        "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
+        "index_slot_mapping": Within(-1, lambda sizes: sizes.index_size // 128 - 1),
+    },
     "rotary_embedding_fwd": {"positions": _POSITIONS},
     "rope_cached_positions_fwd_impl": {"positions": _POSITIONS},
     "rope_cached_positions_2c_fwd_impl": {"positions": _POSITIONS},

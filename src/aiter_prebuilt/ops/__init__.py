@@ -77,6 +77,10 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.generated.fmoe_a16_asm import fmoe, fmoe_g1u1_a16, fmoe_int8_g1u0_a16
     from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1, fmoe_int8_g1u0
     from aiter_prebuilt.ops.generated.fmoe_blockscale_asm import fmoe_fp8_blockscale_g1u1
+    from aiter_prebuilt.ops.generated.gated_norm import (
+        gated_rmsnorm_fp8_group_quant,
+        gated_rmsnorm_fp8_per_token_quant,
+    )
     from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16, gemm_a16w16_fp32
     from aiter_prebuilt.ops.generated.gemm_asm import (
         flatmm_a8w8_blockscale_ASM,
@@ -100,6 +104,13 @@ if TYPE_CHECKING:
         reshape_and_cache_with_block_quant,
         reshape_and_cache_with_block_quant_for_asm_pa,
         reshape_and_cache_with_pertoken_quant,
+    )
+    from aiter_prebuilt.ops.generated.mhc import (
+        mhc_fused_post_pre_gemm_sqrsum,
+        mhc_post,
+        mhc_pre_big_fuse,
+        mhc_pre_big_fuse_rmsnorm,
+        mhc_pre_gemm_sqrsum,
     )
     from aiter_prebuilt.ops.generated.mla_prefill import mla_prefill_ps_asm_fwd
     from aiter_prebuilt.ops.generated.mla_sparse import unified_attention_sparse_mla
@@ -220,6 +231,7 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.quant import dynamic_per_group_scaled_quant_fp4
     from aiter_prebuilt.ops.rope_cache_concat import fused_qk_rope_concat_and_cache_mla
+    from aiter_prebuilt.ops.rope_cache_index import fused_qknorm_idxrqknorm
     from aiter_prebuilt.ops.rope_cache_kv import (
         fused_qk_rope_cat_and_cache_mla,
         fused_qk_rope_reshape_and_cache,
@@ -320,11 +332,14 @@ __all__ = [
     "fused_qk_rope_cat_and_cache_mla",
     "fused_qk_rope_concat_and_cache_mla",
     "fused_qk_rope_reshape_and_cache",
+    "fused_qknorm_idxrqknorm",
     "fused_recurrent_gated_delta_rule",
     "fused_recurrent_gated_delta_rule_update",
     "fused_rms_fp8_group_quant",
     "fused_rms_fp8_per_tensor_static_quant",
     "fused_sigmoid_gating_delta_rule_update",
+    "gated_rmsnorm_fp8_group_quant",
+    "gated_rmsnorm_fp8_per_token_quant",
     "gelu_and_mul",
     "gelu_and_mul_bias",
     "gelu_fast",
@@ -364,6 +379,11 @@ __all__ = [
     "mha_fwd",
     "mha_varlen_bwd",
     "mha_varlen_fwd",
+    "mhc_fused_post_pre_gemm_sqrsum",
+    "mhc_post",
+    "mhc_pre_big_fuse",
+    "mhc_pre_big_fuse_rmsnorm",
+    "mhc_pre_gemm_sqrsum",
     "mi350_a8w8_blockscale_asm",
     "minimax_qk_norm_rope",
     "mixed_sample",
@@ -548,6 +568,8 @@ HOMES: Final = {
     "fmoe_g1u1_tkw1": "generated.fmoe_asm",
     "fmoe_int8_g1u0": "generated.fmoe_asm",
     "fmoe_fp8_blockscale_g1u1": "generated.fmoe_blockscale_asm",
+    "gated_rmsnorm_fp8_group_quant": "generated.gated_norm",
+    "gated_rmsnorm_fp8_per_token_quant": "generated.gated_norm",
     "gemm_a8w8_bpreshuffle": "generated.gemm",
     "gemm_a16w16": "generated.gemm",
     "gemm_a16w16_fp32": "generated.gemm",
@@ -568,6 +590,11 @@ HOMES: Final = {
     "reshape_and_cache_with_block_quant": "generated.kv_cache",
     "reshape_and_cache_with_block_quant_for_asm_pa": "generated.kv_cache",
     "reshape_and_cache_with_pertoken_quant": "generated.kv_cache",
+    "mhc_fused_post_pre_gemm_sqrsum": "generated.mhc",
+    "mhc_post": "generated.mhc",
+    "mhc_pre_big_fuse": "generated.mhc",
+    "mhc_pre_big_fuse_rmsnorm": "generated.mhc",
+    "mhc_pre_gemm_sqrsum": "generated.mhc",
     "mla_prefill_ps_asm_fwd": "generated.mla_prefill",
     "unified_attention_sparse_mla": "generated.mla_sparse",
     "fused_experts": "generated.moe_gemm",
@@ -676,6 +703,7 @@ HOMES: Final = {
     "fused_qk_rmsnorm_plain": "qk_norm",
     "dynamic_per_group_scaled_quant_fp4": "quant",
     "fused_qk_rope_concat_and_cache_mla": "rope_cache_concat",
+    "fused_qknorm_idxrqknorm": "rope_cache_index",
     "fused_qk_rope_cat_and_cache_mla": "rope_cache_kv",
     "fused_qk_rope_reshape_and_cache": "rope_cache_kv",
     "minimax_qk_norm_rope": "rope_cache_minimax",

@@ -90,6 +90,7 @@ from aiter_prebuilt.ops.refusals.norm_group_quant import (
 )
 from aiter_prebuilt.ops.refusals.qk_norm import refuse_fused_qk_rmsnorm_group_quant
 from aiter_prebuilt.ops.refusals.quant import refuse_dynamic_per_group_scaled_quant_fp4
+from aiter_prebuilt.ops.refusals.rope_cache import refuse_fused_qknorm_idxrqknorm
 from aiter_prebuilt.ops.refusals.rope_group_quant import (
     refuse_fused_kv_norm_rope_group_quant,
     refuse_fused_qk_norm_rope_group_quant,
@@ -2015,6 +2016,64 @@ def fused_qk_rope_reshape_and_cache(
     )
 
 
+def fused_qknorm_idxrqknorm(
+    qkv: Any,
+    q_norm_weight: Any,
+    k_norm_weight: Any,
+    cos_sin_cache: Any,
+    positions: Any,
+    num_heads: int,
+    num_kv_heads: int,
+    rotary_dim: int,
+    eps: float,
+    index_q_norm_weight: Any = None,
+    index_k_norm_weight: Any = None,
+    num_index_heads: int = 0,
+    slot_mapping: Any = None,
+    kv_cache_k: Any = None,
+    kv_cache_v: Any = None,
+    index_cache: Any = None,
+    block_size: int = 0,
+    q_out: Any = None,
+    index_q_out: Any = None,
+    index_slot_mapping: Any = None,
+    kv_cache_dtype: str = "auto",
+    index_cache_dtype: str | None = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
+    asm_layout: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.fused_qknorm_idxrqknorm``."""
+    refuse_fused_qknorm_idxrqknorm(kv_cache_dtype)
+    calls.fused_qknorm_idxrqknorm(
+        qkv,
+        q_norm_weight,
+        k_norm_weight,
+        cos_sin_cache,
+        positions,
+        num_heads,
+        num_kv_heads,
+        rotary_dim,
+        eps,
+        index_q_norm_weight,
+        index_k_norm_weight,
+        num_index_heads,
+        slot_mapping,
+        kv_cache_k,
+        kv_cache_v,
+        index_cache,
+        block_size,
+        q_out,
+        index_q_out,
+        index_slot_mapping,
+        kv_cache_dtype,
+        index_cache_dtype,
+        k_scale,
+        v_scale,
+        asm_layout,
+    )
+
+
 def fused_recurrent_gated_delta_rule(
     q: Any,
     k: Any,
@@ -2178,6 +2237,22 @@ def fused_sigmoid_gating_delta_rule_update(
         cu_seqlens,
         state_layout,
     )
+
+
+def gated_rmsnorm_fp8_group_quant(
+    out: Any,
+    scale: Any,
+    x: Any,
+    z: Any,
+    weight: Any,
+    epsilon: float,
+    group_size: int,
+    transpose_scale: bool = False,
+) -> None:
+    """Traced ``aiter_prebuilt.gated_rmsnorm_fp8_group_quant``."""
+    if group_size != 128:
+        raise refuse("gated_rmsnorm_fp8_group_quant", "group_size", group_size, "128")
+    _OPS.gated_rmsnorm_fp8_group_quant.default(out, scale, x, z, weight, epsilon, transpose_scale)
 
 
 def gemm_a16w16(
@@ -2961,6 +3036,50 @@ def mha_varlen_fwd(
         cu_seqlens_q_padded,
         cu_seqlens_k_padded,
     )
+
+
+def mhc_fused_post_pre_gemm_sqrsum(
+    gemm_out_mul: Any,
+    gemm_out_sqrsum: Any,
+    next_residual: Any,
+    layer_input: Any,
+    residual_in: Any,
+    post_layer_mix: Any,
+    comb_res_mix: Any,
+    fn: Any,
+    tile_m: int = 16,
+    tile_n: int = 32,
+    tile_k: int = 32,
+    is_fn_pack_bf16: int = 0,
+) -> None:
+    """Traced ``aiter_prebuilt.mhc_fused_post_pre_gemm_sqrsum``."""
+    del tile_m, tile_n, tile_k, is_fn_pack_bf16
+    _OPS.mhc_fused_post_pre_gemm_sqrsum.default(
+        gemm_out_mul,
+        gemm_out_sqrsum,
+        next_residual,
+        layer_input,
+        residual_in,
+        post_layer_mix,
+        comb_res_mix,
+        fn,
+    )
+
+
+def mhc_post(
+    out: Any, x: Any, residual: Any, post_layer_mix: Any, comb_res_mix: Any, store_nt: int = -1
+) -> None:
+    """Traced ``aiter_prebuilt.mhc_post``."""
+    del store_nt
+    _OPS.mhc_post.default(out, x, residual, post_layer_mix, comb_res_mix)
+
+
+def mhc_pre_gemm_sqrsum(
+    out: Any, sqrsum: Any, x: Any, fn: Any, tile_k: int = 128, is_fn_pack_bf16: int = 0
+) -> None:
+    """Traced ``aiter_prebuilt.mhc_pre_gemm_sqrsum``."""
+    del tile_k, is_fn_pack_bf16
+    _OPS.mhc_pre_gemm_sqrsum.default(out, sqrsum, x, fn)
 
 
 def mi350_a8w8_blockscale_asm(XQ: Any, WQ: Any, x_scale: Any, w_scale: Any, out: Any) -> Any:
@@ -4838,11 +4957,14 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "fused_qk_rope_cat_and_cache_mla": fused_qk_rope_cat_and_cache_mla,
     "fused_qk_rope_concat_and_cache_mla": fused_qk_rope_concat_and_cache_mla,
     "fused_qk_rope_reshape_and_cache": fused_qk_rope_reshape_and_cache,
+    "fused_qknorm_idxrqknorm": fused_qknorm_idxrqknorm,
     "fused_recurrent_gated_delta_rule": fused_recurrent_gated_delta_rule,
     "fused_recurrent_gated_delta_rule_update": fused_recurrent_gated_delta_rule_update,
     "fused_rms_fp8_group_quant": fused_rms_fp8_group_quant,
     "fused_rms_fp8_per_tensor_static_quant": fused_rms_fp8_per_tensor_static_quant,
     "fused_sigmoid_gating_delta_rule_update": fused_sigmoid_gating_delta_rule_update,
+    "gated_rmsnorm_fp8_group_quant": gated_rmsnorm_fp8_group_quant,
+    "gated_rmsnorm_fp8_per_token_quant": _OPS.gated_rmsnorm_fp8_per_token_quant.default,
     "gelu_and_mul": _OPS.gelu_and_mul.default,
     "gelu_and_mul_bias": _OPS.gelu_and_mul_bias.default,
     "gelu_fast": _OPS.gelu_fast.default,
@@ -4882,6 +5004,11 @@ TRACED: Final[dict[str, Callable[..., Any]]] = {
     "mha_fwd": mha_fwd,
     "mha_varlen_bwd": mha_varlen_bwd,
     "mha_varlen_fwd": mha_varlen_fwd,
+    "mhc_fused_post_pre_gemm_sqrsum": mhc_fused_post_pre_gemm_sqrsum,
+    "mhc_post": mhc_post,
+    "mhc_pre_big_fuse": _OPS.mhc_pre_big_fuse.default,
+    "mhc_pre_big_fuse_rmsnorm": _OPS.mhc_pre_big_fuse_rmsnorm.default,
+    "mhc_pre_gemm_sqrsum": mhc_pre_gemm_sqrsum,
     "mi350_a8w8_blockscale_asm": mi350_a8w8_blockscale_asm,
     "minimax_qk_norm_rope": minimax_qk_norm_rope,
     "mixed_sample": mixed_sample,

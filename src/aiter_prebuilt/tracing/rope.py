@@ -11,6 +11,7 @@ import torch
 
 from aiter_prebuilt.ops._caches import blocks_of, keys_of, values_of
 from aiter_prebuilt.ops._common import codes, like
+from aiter_prebuilt.ops._index_caches import caches_of
 from aiter_prebuilt.ops._norm_rope_caches import cache_of, codes_in, sections_of
 from aiter_prebuilt.ops._rope_group_quant import inverse_results, norm_results
 from aiter_prebuilt.tracing.library import NAMESPACE
@@ -138,6 +139,27 @@ def fused_qk_norm_mrope_3d_cache_pts_quant_shuffle(
         qkv, qw, kw, cos_sin, positions, q_out, keys, values, slot_mapping, k_out, v_out, num_tokens, num_heads_q,
         num_heads_k, num_heads_v, head_size, is_neox_style, *sections, is_interleaved, eps, per_tensor_k_scale,
         per_tensor_v_scale, return_kv, use_shuffle_layout, block_size, x, rotary_dim, gemma_norm,
+    )  # fmt: skip
+
+
+def fused_qknorm_idxrqknorm(
+    qkv: Any, q_norm_weight: Any, k_norm_weight: Any, cos_sin_cache: Any, positions: Any, num_heads: int, num_kv_heads: int,
+    rotary_dim: int, eps: float, index_q_norm_weight: Any, index_k_norm_weight: Any, num_index_heads: int, slot_mapping: Any,
+    kv_cache_k: Any, kv_cache_v: Any, index_cache: Any, block_size: int, q_out: Any, index_q_out: Any, index_slot_mapping: Any,
+    kv_cache_dtype: str, index_cache_dtype: Any, k_scale: Any, v_scale: Any, asm_layout: bool,
+) -> None:  # fmt: skip
+    """Of ``aiter_prebuilt.fused_qknorm_idxrqknorm``."""
+    kinds = (kv_cache_dtype, index_cache_dtype)
+    kv_cache_k, kv_cache_v, index_cache, index_kind = caches_of(kv_cache_k, kv_cache_v, index_cache, kinds)
+    if kv_cache_k is not None and kv_cache_v is not None:
+        kv_cache_k, kv_cache_v = keys_of(kv_cache_k, True), values_of(kv_cache_v, True)
+    if index_slot_mapping is None:
+        index_slot_mapping = slot_mapping
+    _OPS.fused_qknorm_idxrqknorm.default(
+        qkv, q_norm_weight, k_norm_weight, cos_sin_cache, positions, index_q_norm_weight, index_k_norm_weight, slot_mapping,
+        kv_cache_k, kv_cache_v, index_cache, q_out, index_q_out, index_slot_mapping,
+        k_scale, v_scale, num_heads, num_kv_heads, rotary_dim, eps, num_index_heads, block_size, kv_cache_dtype, index_kind,
+        asm_layout,
     )  # fmt: skip
 
 
