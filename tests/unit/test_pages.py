@@ -14,6 +14,7 @@ from build_tools.generate import exit_codes
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
+import docs_hooks  # noqa: E402
 import pages  # noqa: E402
 
 VARIABLE = re.compile(r"\b(?:AITER_PREBUILT_[A-Z][A-Z_]*[A-Z]|AITER_DIR|CK_DIR|CLIENT_WHEELS)\b")
@@ -99,3 +100,25 @@ def test_exit_code_page_leaves_out_errors_of_others() -> None:
         """Not of this project."""
 
     assert "StrayError" not in exit_codes.page()
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = re.findall(r"[\w/-]+\.md", menu)
+    wanted = {path.name for path in (ROOT / "docs").glob("*.md")} | set(docs_hooks.OUTSIDE.values())
+    assert sorted(named) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("uri", "text", "on_site"),
+    [
+        ("index.md", "[a](docs/bridge.md#modes)", "[a](bridge.md#modes)"),
+        ("bridge.md", "[a](../README.md) [b](limits.md)", "[a](index.md) [b](limits.md)"),
+        ("project/emulator.md", "[a](../../docs/limits.md)", "[a](../limits.md)"),
+        ("index.md", "[MIT](LICENSE) [x](https://example.org)", "MIT [x](https://example.org)"),
+        ("ci.md", "![p](pictures/receipt.svg) [gone](gone.md)", "![p](pictures/receipt.svg) [gone](gone.md)"),
+        ("ci.md", "```\n[a](../README.md)\n```", "```\n[a](../README.md)\n```"),
+    ],
+)
+def test_links_become_those_of_the_site(uri: str, text: str, on_site: str) -> None:
+    assert docs_hooks.rewritten(text, uri) == on_site
