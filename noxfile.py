@@ -10,6 +10,7 @@
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
+    python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
     python3 -m nox -s site      a page of what is built: build/site/index.html
     python3 -m nox -s browser   the page of `python -m build_tools site` in a headless browser from npm, with screenshots
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
@@ -276,6 +277,14 @@ def site(session: nox.Session) -> None:
     build_tools(session, "develop")
     wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
     build_tools(session, "site", str(BUILD / "site"), *wheels, *session.posargs)
+
+
+@shared
+def docs(session: nox.Session) -> None:
+    """The pages as a site in ``build/docs``: every page in its menu, every link and anchor checked."""
+    install(session, *groups("docs"))
+    run(session, "python", "ci/pages.py")
+    run(session, "python", "-m", "mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
 
 @shared

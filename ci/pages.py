@@ -112,11 +112,16 @@ def anchors(text: str) -> set[str]:
     return made
 
 
+def is_elsewhere(target: str) -> bool:
+    """Is the link's target on another host?"""
+    return _ELSEWHERE.match(target) is not None
+
+
 def dead_links(name: str, text: str, root: Path = ROOT) -> list[str]:
     """Name the links of the page ``name`` that lead nowhere in the checkout ``root``."""
     problems = []
     for _, target in LINK.findall(_CODE.sub("", without_code(text))):
-        if _ELSEWHERE.match(target):
+        if is_elsewhere(target):
             continue
         path, _, anchor = target.partition("#")
         file = (root / name).parent / path if path else root / name

@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 from support.installed import Environment, data_wheel, make_environment, runtime_only, write_bundle
 
-from build_tools.pack import wheel
-
 ROOT = Path(__file__).resolve().parents[2]
 MADE_UP = (("gfx942", "ck-free"), ("gfx942", "ck-full"), ("gfx950", "ck-free"))
 

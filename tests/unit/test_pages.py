@@ -6,14 +6,17 @@ import re
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
 from build_tools import errors
+from build_tools.__main__ import cli
 from build_tools.generate import exit_codes
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
+import docs_hooks  # noqa: E402
 import pages  # noqa: E402
 
 VARIABLE = re.compile(r"\b(?:AITER_PREBUILT_[A-Z][A-Z_]*[A-Z]|AITER_DIR|CK_DIR|CLIENT_WHEELS)\b")
@@ -99,3 +102,69 @@ def test_exit_code_page_leaves_out_errors_of_others() -> None:
         """Not of this project."""
 
     assert "StrayError" not in exit_codes.page()
+
+
+def test_every_page_is_in_the_menu_of_the_site() -> None:
+    menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    named = re.findall(r"[\w/-]+\.md", menu)
+    wanted = {path.name for path in (ROOT / "docs").glob("*.md")} | set(docs_hooks.OUTSIDE.values())
+    assert sorted(named) == sorted(wanted)
+
+
+@pytest.mark.parametrize(
+    ("uri", "text", "on_site"),
+    [
+        ("index.md", "[a](docs/bridge.md#modes)", "[a](bridge.md#modes)"),
+        ("bridge.md", "[a](../README.md) [b](limits.md)", "[a](index.md) [b](limits.md)"),
+        ("project/emulator.md", "[a](../../docs/limits.md)", "[a](../limits.md)"),
+        ("index.md", "[MIT](LICENSE) [x](https://example.org)", "MIT [x](https://example.org)"),
+        ("ci.md", "![p](pictures/receipt.svg) [gone](gone.md)", "![p](pictures/receipt.svg) [gone](gone.md)"),
+        ("ci.md", "```\n[a](../README.md)\n```", "```\n[a](../README.md)\n```"),
+    ],
+)
+def test_links_become_those_of_the_site(uri: str, text: str, on_site: str) -> None:
+    assert docs_hooks.rewritten(text, uri) == on_site
+
+
+def texts() -> dict[str, str]:
+    """Return the text of each page that people write."""
+    return {
+        name: (ROOT / name).read_text() for name in pages.pages(pages.MEASURED) if name not in pages.GENERATED
+    }
+
+
+def unknown_words(line: str) -> list[str]:
+    """Return the verbs and options of a ``python -m build_tools`` command that it does not have."""
+    command: click.Command = cli
+    unknown = []
+    for word in line.split():
+        options = {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
+        if word.startswith("--"):
+            unknown += [] if word in options else [word]
+        elif isinstance(command, click.Group):
+            if word not in command.commands:
+                return [*unknown, word]
+            command = command.commands[word]
+    return unknown
+
+
+def test_commands_of_the_build_have_these_verbs_and_options() -> None:
+    seen = 0
+    for name, text in texts().items():
+        for line in re.findall(r"python -m build_tools ((?:[^\n`#&|(')]|'[^'\n]*')+)", text):
+            if line.startswith(("VERB", "...")):  # any verb
+                continue
+            seen += 1
+            assert unknown_words(line) == [], f"{name}: python -m build_tools {line}"
+    assert seen >= 40
+
+
+def test_an_unknown_verb_or_option_is_noticed() -> None:
+    assert unknown_words("release sgin dist") == ["sgin"]
+    assert unknown_words("build --operatr x --ck sample") == ["--operatr"]
+
+
+def test_sessions_of_nox_exist() -> None:
+    sessions = set(re.findall(r"^def (\w+)\(session", (ROOT / "noxfile.py").read_text(), re.MULTILINE))
+    named = {word for text in texts().values() for word in re.findall(r"nox -s (\w+)", text)}
+    assert {"demo", "tests", "docs"} <= named <= sessions

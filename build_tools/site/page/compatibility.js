@@ -12,5 +12,5 @@ site.views.push({ name: "compatibility", title: "Compatibility", needs: "compati
     { name: "date", kind: "aside", value: (row) => row.date, cell: (row) => row.date },
   ] });
   table.show(runs, site.count(runs.length, "run"));
-  return [site.heading("Compatibility"), site.el("p", {}, "Only what was run. Only runs that wrote of themselves. A version that is not here may have been run, but left no record."), table.node];
+  return [site.heading("Compatibility"), site.el("p", {}, "This table lists only automatically recorded test runs. A version that is not here may have been run without leaving a record."), table.node];
 } });
