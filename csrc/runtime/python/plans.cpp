@@ -12,6 +12,7 @@
 
 #include "call/call_told.h"
 #include "python/function_plan.h"
+#include "tensors/tangent.h"
 
 namespace apb {
 namespace {
@@ -101,6 +102,7 @@ class Plans {
     Comparing comparing(whole.key);
     read.context = CallContext();
     read.context.gradients_matter = gradients_matter();
+    read.context.asks_gradient = tangents_matter();  // the operators ask each tensor for its tangent
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       if (tell(args[i], kinds_[i], comparing, read.tensors[i], read.context)) continue;
       py::clear_ordinary();
@@ -114,6 +116,7 @@ class Plans {
     Storing storing(read.whole);
     read.context = CallContext();
     read.context.gradients_matter = gradients_matter();
+    read.context.asks_gradient = tangents_matter();  // the operators ask each tensor for its tangent
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       if (tell(args[i], kinds_[i], storing, read.tensors[i], read.context)) continue;
       py::clear_ordinary();
