@@ -122,6 +122,7 @@ void PyEval_RestoreThread(PyThreadState*);
 
 PyObject* PyModuleDef_Init(PyModuleDef*);
 int PyModule_AddObjectRef(PyObject*, const char*, PyObject*);
+PyObject* PyModule_GetDict(PyObject*);
 PyObject* PyType_FromSpec(PyType_Spec*);
 PyObject* PyType_GenericAlloc(PyTypeObject*, Py_ssize_t);
 unsigned long PyType_GetFlags(PyTypeObject*);
@@ -149,6 +150,7 @@ int PyTuple_SetItem(PyObject*, Py_ssize_t, PyObject*);
 PyObject* PyList_New(Py_ssize_t);
 int PyList_SetItem(PyObject*, Py_ssize_t, PyObject*);
 PyObject* PyDict_New();
+PyObject* PyDict_GetItemWithError(PyObject*, PyObject*);
 Py_ssize_t PyDict_Size(PyObject*);
 int PyDict_Next(PyObject*, Py_ssize_t*, PyObject**, PyObject**);
 int PyDict_SetItemString(PyObject*, const char*, PyObject*);

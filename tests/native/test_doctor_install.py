@@ -11,7 +11,7 @@ import pytest
 
 from aiter_prebuilt.bundles import extras, locate
 from aiter_prebuilt.commands import doctor
-from aiter_prebuilt.devices import device
+from aiter_prebuilt.devices import device, hip_library
 from aiter_prebuilt.devices.device import DeviceFacts, DriverFacts
 from aiter_prebuilt.errors import NoBundleError
 
@@ -62,3 +62,19 @@ def test_the_line_is_about_the_cards_that_are_here(
             locate.for_target(card.arch, (), str(card))
         told = f"{card} has no bundle: {caught.value.fix.removeprefix('run: ')}"
         assert told in report["problems"], "a call says the same"
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_a_runtime_that_was_loaded_before_is_no_find_of_the_loader(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, loaded: bool
+) -> None:
+    library = tmp_path / "libamdhip64.so.7"
+    library.touch()
+    monkeypatch.delenv("AITER_PREBUILT_HIP", raising=False)
+    monkeypatch.setattr(hip_library, "mapped", lambda: (str(library),) if loaded else ())
+    found = {"amd": DriverFacts("amd", str(library), 1), "nvidia": DriverFacts("nvidia", error="not here")}
+    monkeypatch.setattr(device, "probe", found.__getitem__)
+    expected = (
+        "this process had loaded it already" if loaded else "it is the first that the system's loader finds"
+    )
+    assert doctor.examine()["drivers"][0]["why"] == expected

@@ -229,3 +229,50 @@ def test_rope_reads_what_asks_for_a_gradient(native: ModuleType, stub: Stub) -> 
     assert "gradient" not in str(refusal.value)
     with pytest.raises(errors.UnsupportedError, match="gradient"):
         aiter_prebuilt.rms_norm(x, torch.zeros(16), 1e-6)
+
+
+#: Torch loads decompositions for a tangent, and warns of its own way to do so.
+_LOADS_DECOMPOSITIONS = pytest.mark.filterwarnings("ignore:.*torch.jit.script:DeprecationWarning")
+
+
+def _dual(tensor: Any) -> Any:
+    """The tensor with a tangent of ones."""
+    return torch.autograd.forward_ad.make_dual(tensor, torch.ones_like(tensor)).as_subclass(Card)
+
+
+@_LOADS_DECOMPOSITIONS
+@pytest.mark.parametrize("guard", [torch.enable_grad, torch.no_grad])
+@pytest.mark.parametrize("warm", [False, True])
+@pytest.mark.parametrize("role", list(ROLES))
+def test_a_tangent_is_refused_by_its_argument(op: Any, stub: Stub, role: str, warm: bool, guard: Any) -> None:
+    place = list(ROLES).index(role)
+    arguments = [card() for _ in ROLES]
+    with guard():
+        for _ in range(2 * warm):
+            op(*arguments)
+        before = stub.launches()
+        with torch.autograd.forward_ad.dual_level():
+            op(*arguments)
+            carrying = [*arguments[:place], _dual(arguments[place]), *arguments[place + 1 :]]
+            with pytest.raises(errors.UnsupportedError, match="no forward derivative") as raised:
+                op(*carrying)
+            assert raised.value.asked == "o(forward-mode AD)"
+            assert f"argument {role} carries a tangent" in raised.value.found
+        op(*arguments)
+    assert stub.launches() == before + 2
+
+
+@_LOADS_DECOMPOSITIONS
+@pytest.mark.filterwarnings(
+    "ignore:Exception ignored on calling ctypes callback"
+)  # the wrapper of a transform has no address
+def test_a_jvp_is_refused(op: Any, stub: Stub) -> None:
+    rest = [card(), card(), None]  # no leaf is made inside of a transform
+
+    def call(tensor: Any) -> Any:
+        op(tensor.as_subclass(Card), *rest)
+        return tensor
+
+    with pytest.raises(errors.UnsupportedError, match="carries a tangent"):
+        torch.func.jvp(call, (torch.zeros(8),), (torch.ones(8),))
+    assert stub.launches() == 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable, Iterator
 from itertools import pairwise
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -119,6 +120,59 @@ def test_a_compiled_option_without_a_backward_is_refused_by_name(compiled: Any) 
         compiled(capped, fullgraph=True, backend="eager")(*inputs)
     with torch.no_grad():
         compiled(capped, fullgraph=True, backend="eager")(*inputs)
+
+
+def _eager(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
+    """The result of a differentiable call on the references, and what it was made of."""
+    from aiter_prebuilt.tracing.generated import TRACED
+
+    monkeypatch.setattr(attention_autograd, "_CALLED", SimpleNamespace(**TRACED))
+    inputs = [each.detach().requires_grad_() for each in _inputs()]
+    q, k, v, sink = inputs
+    rows = {"q": q, "k": k, "v": v}
+    lists = {
+        "cu_seqlens_q": STARTS,
+        "cu_seqlens_k": KEYS,
+        "cu_seqlens_q_padded": None,
+        "cu_seqlens_k_padded": None,
+    }
+    most = {
+        "max_seqlen_q": 5,
+        "max_seqlen_k": 7,
+        "min_seqlen_q": 0,
+        "logits_soft_cap": 0.0,
+        "block_table": None,
+        "out": None,
+    }
+    given = (
+        {name: each[None] for name, each in rows.items()}
+        if name == "flash_attn_func"
+        else {**rows, **lists, **most}
+    )
+    usual = {
+        "softmax_scale": None,
+        "causal": True,
+        "window_size": (-1, -1),
+        "return_lse": False,
+        "return_attn_probs": False,
+    }
+    call = getattr(attention_autograd, name)
+    return call(**given, **usual, how_v3_bf16_cvt=1, sink_ptr=sink, deterministic=True), inputs
+
+
+@pytest.mark.usefixtures("_library")
+@pytest.mark.parametrize("name", list(DIFFERENTIABLE))
+def test_a_backward_of_the_backward_is_refused_by_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, inputs = _eager(name, monkeypatch)
+    once = torch.autograd.grad(out.sum(), inputs, retain_graph=True)
+    again = torch.autograd.grad(out.sum(), inputs, create_graph=True)
+    for one, other in zip(once, again, strict=True):
+        assert torch.equal(one, other) and other.requires_grad and not one.requires_grad
+    with pytest.raises(
+        errors.UnsupportedError, match="no prebuilt kernel has a backward of the backward"
+    ) as raised:
+        torch.autograd.grad(again[0].square().sum(), inputs[0])
+    assert raised.value.asked == f"{name}(create_graph=True)"
 
 
 @pytest.mark.parametrize("name", list(DIFFERENTIABLE))

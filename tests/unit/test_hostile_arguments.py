@@ -26,6 +26,7 @@ from support.call_tensors import arguments, small  # noqa: E402
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
+from aiter_prebuilt.ops._named_errors import _unlike  # noqa: E402
 from aiter_prebuilt.tracing import signatures  # noqa: E402
 
 BF16, F32, I32, U8 = torch.bfloat16, torch.float32, torch.int32, torch.uint8
@@ -50,6 +51,8 @@ VALUES: tuple[Any, ...] = (
     {}, (1, 2), [1, "a"], object(), Hostile(), np.arange(3), np.zeros(()), np.float32(2), np.int64(3), np.bool_(True),
     torch.zeros(3), torch.zeros(()), torch.zeros(0), torch.bfloat16, int, len,
 )  # fmt: skip
+#: What an option may be given by mistake.
+OPTIONS: tuple[Any, ...] = ("a", None, [1], np.float32(2.5), np.int64(3), 2**70)
 #: Functions that wait for other processes, or load kernels of a device.
 ELSEWHERE = {"init_custom_qr", "preload", "qr_max_size"}
 FUNCTIONS = sorted(
@@ -160,6 +163,27 @@ def test_every_refusal_is_a_named_error(name: str) -> None:
 
 
 @pytest.mark.usefixtures("nothing_runs")
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_an_option_of_another_kind_is_refused_by_its_name(name: str) -> None:
+    function, given = getattr(aiter_prebuilt, name), base(name)
+    try:
+        function(**given)
+    except AiterPrebuiltError:
+        pytest.skip("the base call is refused, whatever its options")
+    unnamed = []
+    for parameter in inspect.signature(function).parameters.values():
+        kinds = str(parameter.annotation)
+        for value in OPTIONS if "Tensor" not in kinds else ():
+            if _unlike(value, kinds):
+                try:
+                    function(**{**given, parameter.name: value})
+                except AiterPrebuiltError as error:
+                    if parameter.name not in str(error):
+                        unnamed.append(f"{parameter.name}={value!r}: {error}")
+    assert not unnamed
+
+
+@pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize(
     ("name", "argument", "value", "says"),
     [
@@ -167,8 +191,12 @@ def test_every_refusal_is_a_named_error(name: str) -> None:
         ("flash_attn_func", "softmax_scale", "a", "flash_attn_func: softmax_scale must be a float or None, got 'a'"),
         ("flash_attn_func", "sink_ptr", np.arange(3), "sink_ptr must be a torch.Tensor or None, got a numpy.ndarray"),
         ("flash_attn_varlen_func", "max_seqlen_q", "a", "max_seqlen_q must be an int of 64 bits, got 'a'"),
+        ("flash_attn_varlen_func", "min_seqlen_q", "a", "min_seqlen_q must be an int of 64 bits, got 'a'"),
+        ("flash_attn_varlen_func", "logits_soft_cap", None, "flash_attn_varlen_func: logits_soft_cap must be a float, got None"),
+        ("flash_attn_func", "q", None, "flash_attn_func: q must be a torch.Tensor, got None"),
         ("gemm_a4w4_asm", "bpreshuffle", np.arange(3), "gemm_a4w4_asm: bpreshuffle must be a bool"),
-        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**70, "fused_add_rmsnorm_pad: allocate its output"),
+        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**70, "x_pad_to_multiple must be an int of 64 bits, got 11805"),
+        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**62, "fused_add_rmsnorm_pad: allocate its output"),
     ],
 )  # fmt: skip
 def test_the_error_names_function_argument_and_value(name: str, argument: str, value: Any, says: str) -> None:

@@ -4,6 +4,7 @@
 
 #include "bundle/bundle_type.h"
 #include "call/trace.h"
+#include "tensors/tangent.h"
 
 namespace apb {
 
@@ -255,10 +256,11 @@ bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const 
 
 bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& error) {
   for (std::size_t i = 0; i < count; ++i) {
-    const bool asks = argument_asks_gradient(args[i]);
+    const bool tangent = tangents_matter() && carries_tangent(args[i]);
+    const bool asks = !tangent && argument_asks_gradient(args[i]);
     const bool recorded = asks && !py::interrupted() && gradients_recorded();
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
-    if (!recorded) continue;
+    if (!recorded && !tangent) continue;
     // Its name stands in the signature, which a device's bundle has; without one its place must do.
     Vendor vendor = Vendor::Amd;
     int ordinal = 0;
@@ -268,7 +270,8 @@ bool Operator::check_gradients(PyObject* const* args, std::size_t count, Error& 
     PyErr_Clear();
     const std::string name(on != nullptr ? std::string(on->served.parser.tensor_name(i)) : name_of_tensor(i));
     if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
-    return refuse_gradient(name_, name.empty() ? cat(i + 1) : name, error);
+    const std::string argument(name.empty() ? cat(i + 1) : name);
+    return tangent ? refuse_tangent(name_, argument, error) : refuse_gradient(name_, argument, error);
   }
   return true;
 }

@@ -1,5 +1,7 @@
 #include "choice/arguments.h"
 
+#include "tensors/tangent.h"
+
 namespace apb {
 namespace {
 
@@ -67,7 +69,7 @@ bool ArgumentParser::parse_fast(PyObject* const* args, std::size_t count, Call& 
   }
   call.tensor_count = tensors_;
   call.attribute_count = attributes_.size();
-  return !call.asks_gradient || !gradients_recorded();
+  return (!call.asks_gradient || !gradients_recorded()) && !tangents_matter();
 }
 
 bool ArgumentParser::fix(PyObject* const* args, std::size_t count, FixedArguments& out) const {

@@ -12,6 +12,7 @@
 
 #include "call/call_key_reader.h"
 #include "python/function_plan.h"
+#include "tensors/tangent.h"
 
 namespace apb {
 namespace {
@@ -100,6 +101,7 @@ class Plans {
     Comparing comparing(whole.key);
     read.context = CallContext();
     read.context.gradients_matter = gradients_matter();
+    read.context.asks_gradient = tangents_matter();  // the operators ask each tensor for its tangent
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       if (tell(args[i], kinds_[i], comparing, read.tensors[i], read.context)) continue;
       py::clear_ordinary();
@@ -113,6 +115,7 @@ class Plans {
     Storing storing(read.whole);
     read.context = CallContext();
     read.context.gradients_matter = gradients_matter();
+    read.context.asks_gradient = tangents_matter();  // the operators ask each tensor for its tangent
     for (std::size_t i = 0; i < kinds_.size(); ++i) {
       if (tell(args[i], kinds_[i], storing, read.tensors[i], read.context)) continue;
       py::clear_ordinary();

@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include "tensors/tangent.h"
 #include "tensors/tensor.h"
 #include "tensors/tensor_fallback.h"
 
@@ -29,6 +30,7 @@ GradientQuestion find_gradient_question(PyTypeObject* type) {
   auto* get = PyType_GetSlot(py::type_of(found.get()), py::kSlotDescriptorGet);
   if (get == nullptr) return {};
   if (grad_mode == nullptr) grad_mode = find_grad_mode();
+  find_dual_levels();
   return {found.release(), reinterpret_cast<py::DescriptorGet>(get)};
 }
 

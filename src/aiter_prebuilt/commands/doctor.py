@@ -55,6 +55,7 @@ def examine() -> dict[str, Any]:
     bundles: list[dict[str, Any]] = []
     shadowed: list[dict[str, str]] = []
     searched = False
+    loaded = hip_library.mapped()  # a probe loads one, if none is
     try:
         native.module()
         bundles = _bundles(problems)
@@ -87,7 +88,7 @@ def examine() -> dict[str, Any]:
                 "vendor": driver.vendor,
                 "path": driver.path,
                 "version": driver.version,
-                "why": _why_driver(driver),
+                "why": _why_driver(driver, loaded),
                 "error": driver.error,
                 "others": _others(driver),
             }
@@ -140,7 +141,8 @@ def _devices(
     return devices, lacks
 
 
-def _why_driver(driver: device.DriverFacts) -> str:
+def _why_driver(driver: device.DriverFacts, loaded: tuple[str, ...]) -> str:
+    """Say why this library is used. ``loaded``: HIP runtimes that the process had before anybody asked for one."""
     if driver.error:
         return ""
     named = os.environ.get(_LIBRARY[driver.vendor], "")
@@ -148,6 +150,8 @@ def _why_driver(driver: device.DriverFacts) -> str:
         return f"{_LIBRARY[driver.vendor]} names it"
     if driver.path in hip_library.candidates():
         return "it is the one that pip installed"
+    if any(Path(driver.path).resolve() == Path(path).resolve() for path in loaded):
+        return "this process had loaded it already"
     return "it is the first that the system's loader finds"
 
 

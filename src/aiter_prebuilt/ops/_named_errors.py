@@ -118,6 +118,9 @@ def differentiated(function: Callable[..., Any], error: Exception, given: Mappin
 def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any], name: str = "") -> None:
     """Raise the named error for a raw ``error``; return if it is named already, or not about the arguments.
 
+    Two of the named errors name no argument of the call: one that passes on what Python said (``_common.no_output``), and the
+    refusal of an option that only an inner function has.
+
     Args:
         function: the public function; its annotations say what each argument may be.
         error: what was raised.
@@ -128,7 +131,9 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
         ArgumentKindError: an argument is not what its annotation says, or the error itself says no more than that.
         ArgumentError: the arguments ask for more memory than the host has.
     """
-    if isinstance(error, AiterPrebuiltError):
+    named = isinstance(error, AiterPrebuiltError)
+    raw = _unnamed(error, given) if isinstance(error, AiterPrebuiltError) else error
+    if raw is None:
         return
     from inspect import unwrap  # late, as above
 
@@ -141,7 +146,9 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
             if expected:
                 raise ArgumentKindError(
                     name, f"{key} must be {expected}, got {_said(given[key])}", fix
-                ) from error
+                ) from raw
+    if named:
+        return
     if isinstance(error, MemoryError):  # of the host: torch has a class of its own for devices
         raise ArgumentError(
             name, "the host has not enough memory for what its arguments ask for", fix
@@ -151,6 +158,15 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
         raise ArgumentKindError(
             name, f"an argument does not fit ({type(error).__name__}: {text})", fix
         ) from error
+
+
+def _unnamed(error: AiterPrebuiltError, given: Mapping[str, Any]) -> BaseException | None:
+    """The cause of a named error that names no argument of ``given``; None: it names one."""
+    if isinstance(error, UnsupportedError):
+        option = error.asked.partition("(")[2].partition("=")
+        return error if option[1] and option[0].isidentifier() and option[0] not in given else None
+    raw = error.__cause__ if isinstance(error, ArgumentKindError) else None
+    return None if isinstance(raw, AiterPrebuiltError) else raw
 
 
 def _unlike(value: Any, kinds: str) -> str:

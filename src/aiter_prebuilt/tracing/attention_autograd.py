@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, Final
 
 import torch
-from torch.autograd.function import once_differentiable
 
 import aiter_prebuilt
 from aiter_prebuilt.errors import NoOperatorError, UnsupportedError
@@ -145,11 +144,17 @@ class _Dense(torch.autograd.Function):
         return out, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
         """Return the gradients of the four tensors."""
         if dout is None:
             return (None,) * 9
+        with torch.no_grad():
+            made = _Dense.gradients(ctx, dout)
+        return (*_first_order("flash_attn_func", made, dout, *ctx.saved_tensors[:4]), *(None,) * 5)
+
+    @staticmethod
+    def gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
+        """Launch the backward kernels."""
         q, k, v, sink, out, lse = ctx.saved_tensors
         scale, left, right, rounding, deterministic = ctx.options
         tensors = (_rows(dout), q, k, v, out, lse)
@@ -161,7 +166,7 @@ class _Dense(torch.autograd.Function):
                 made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, _known(rounding))
         if made is None:
             made = _CALLED.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
-        return (*_asked(ctx, made, sink, d_sink), *(None,) * 5)
+        return _asked(ctx, made, sink, d_sink)
 
 
 class _Ragged(torch.autograd.Function):
@@ -201,11 +206,17 @@ class _Ragged(torch.autograd.Function):
         return made, lse
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
         """Return the gradients of the four tensors. Rows of no sequence have gradients of 0."""
         if dout is None:
             return (None,) * 16
+        with torch.no_grad():
+            made = _Ragged.gradients(ctx, dout)
+        return (*_first_order("flash_attn_varlen_func", made, dout, *ctx.saved_tensors[:4]), *(None,) * 12)
+
+    @staticmethod
+    def gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
+        """Launch the backward kernels."""
         q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = ctx.saved_tensors
         most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
         dout = _rows(dout)
@@ -226,7 +237,34 @@ class _Ragged(torch.autograd.Function):
                 made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
         if made is None:
             made = _CALLED.mha_varlen_bwd(*tensors, left, right, True, *grads, sink=scores, d_sink=d_sink)
-        return (*_asked(ctx, made, sink, d_sink), *(None,) * 12)
+        return _asked(ctx, made, sink, d_sink)
+
+
+class _FirstOrder(torch.autograd.Function):
+    """Gradients that depend on tensors, and have no gradient themselves."""
+
+    @staticmethod
+    def forward(ctx: Any, name: str, count: int, *tensors: torch.Tensor | None) -> Any:
+        """Return the gradients, which stand behind the ``count`` tensors that they depend on."""
+        ctx.function = name
+        return tuple(None if each is None else each.detach() for each in tensors[count:])
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        """Refuse a backward of the backward."""
+        raise UnsupportedError(
+            f"{ctx.function}(create_graph=True)",
+            "its gradient is differentiated again, and no prebuilt kernel has a backward of the backward",
+            "Differentiate once, or write this attention in torch operations",
+        )
+
+
+def _first_order(name: str, made: tuple[Any, ...], *sources: torch.Tensor | None) -> tuple[Any, ...]:
+    """Give gradients a history that refuses to be differentiated, where torch records one (``create_graph=True``)."""
+    if not torch.is_grad_enabled() or torch.compiler.is_compiling():
+        return made
+    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)  # type: ignore[no-untyped-call]
+    return found
 
 
 def _distinct(*tensors: torch.Tensor | None) -> list[torch.Tensor | None]:
