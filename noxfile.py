@@ -281,7 +281,7 @@ def site(session: nox.Session) -> None:
 
 @shared
 def docs(session: nox.Session) -> None:
-    """The pages as a site in ``build/docs``: every page in its menu, every link and anchor checked."""
+    """Build the pages as a site in ``build/docs``. Every page must be in its menu, and every link and anchor is checked."""
     install(session, *groups("docs"))
     run(session, "python", "ci/pages.py")
     run(session, "python", "-m", "mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})

@@ -281,7 +281,12 @@ def _in_blocks(
     Args:
         cells: numbers and their error, which the scale has.
         lost: error of the numbers that are coded.
+        cache: the cache before the call.
+        scales: its scales before the call.
+        slots: where each token goes; -1 is passed over.
         shape: of the keys' cache, [blocks, heads, size / x, page, x].
+        kind: name of the fp8 type.
+        keys: whether it is the cache of keys, not that of values.
     """
     blocks, heads, groups, page, x = shape
     size, largest = groups * x, _LARGEST[kind]

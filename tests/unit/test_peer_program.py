@@ -117,7 +117,11 @@ def test_verdict_in_the_returned_row_counts(file: File) -> None:
 
 def test_returned_bool_is_the_verdict_of_a_case(file: File) -> None:
     def case(verdict: bool) -> Callable[[], bool]:
-        return lambda: file.launch() is None and verdict
+        def run() -> bool:
+            file.launch()
+            return verdict
+
+        return run
 
     assert file.run(case(True)) == ("right", "")
     assert file.run(case(False)) == ("failed", "returns False")

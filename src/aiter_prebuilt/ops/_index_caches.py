@@ -9,7 +9,7 @@ from aiter_prebuilt.ops._target import target_of
 
 
 def codes_of(cache: Any) -> Any:
-    """A cache of bytes as codes of the target's fp8; anything else as it is."""
+    """View a cache of bytes as codes of the target's fp8. Anything else stays as it is."""
     if cache is None or not is_type(cache.dtype, "u8"):
         return cache
     kind = "e4m3fnuz" if target_of(cache) == "gfx942" else "e4m3fn"
@@ -20,7 +20,7 @@ def codes_of(cache: Any) -> Any:
 
 
 def caches_of(keys: Any, values: Any, index: Any, kinds: tuple[Any, Any]) -> tuple[Any, Any, Any, Any]:
-    """The caches with codes as fp8, and the type of the indexer's: "fp8", "auto", or what is said instead."""
+    """View the caches with codes as fp8, and name the type of the indexer's cache: "fp8", "auto" or what the caller said."""
     kind, index_kind = kinds
     holds_codes = str(kind).startswith("fp8")
     if index_kind is None:

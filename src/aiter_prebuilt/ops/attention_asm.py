@@ -209,8 +209,8 @@ def pa_fwd_asm(
             more than two. Over an 8-bit cache, with more than two queries, a row behind its end may be read.
         K: [blocks, hk, 128 / x, 16, x] of the same type, fp8 or int8: 16 keys a block, x elements of a key (16 bytes) together.
         V: [blocks, hk, 16 / x, 128, x]: x values of an element together. Dense also as [blocks, hk, 128, 16], which AITER takes
-            for another name of the same memory. Both with the same strides of blocks and heads, and at most 2 GiB. On gfx942, with
-            bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
+            for another name of the same memory. Both have the same strides of blocks and heads, and at most 2 GiB. On gfx942,
+            with bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
         block_tables: [s, n] int32, the blocks of each sequence in order.
         context_lens: [s] int32, keys of each, 1 and more, those of its queries among them. With 241 to 255 keys AITER's objects
             for blocks of 16 count what lies behind the last, too, and from 256 on some lack a wait (the repository's

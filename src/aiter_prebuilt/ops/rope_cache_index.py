@@ -51,13 +51,16 @@ def fused_qknorm_idxrqknorm(
     Args:
         qkv: [tokens, heads * 128] bf16 or fp16: of each token the heads of queries, keys and values, then with num_index_heads
             the indexer's queries and one head of its key. Rows may lie apart. What has no memory of its own is written here.
-        q_norm_weight, k_norm_weight: [128], of the type of qkv. The norms multiply by 1 + weight.
+        q_norm_weight: [128], of the type of qkv. The norm multiplies by 1 + weight.
+        k_norm_weight: [128], the same for keys.
         cos_sin_cache: [P, rotary_dim], rows of cosines, then sines, of the type of qkv.
         positions: int64, at least one for each token, cut to the rows of cos_sin_cache.
-        num_heads: heads of queries. num_kv_heads: heads of keys, and of values.
+        num_heads: heads of queries.
+        num_kv_heads: heads of keys, and of values.
         rotary_dim: how many elements of a head are turned, a multiple of 8 up to 128: element i and i + half are a pair.
         eps: what the norms add to the mean of squares.
-        index_q_norm_weight, index_k_norm_weight: [128], where there is an indexer.
+        index_q_norm_weight: [128], for the indexer's queries; None: there is no indexer.
+        index_k_norm_weight: [128], for the indexer's key; None: there is no indexer.
         num_index_heads: heads of the indexer's queries; 0: there is no indexer.
         slot_mapping: int64 or int32, block * block_size + offset; a slot that is not in the cache is skipped.
         kv_cache_k: [blocks, block_size, num_kv_heads, 128]; blocks, tokens and heads may lie apart. With asm_layout [blocks,
@@ -65,13 +68,15 @@ def fused_qknorm_idxrqknorm(
         kv_cache_v: as kv_cache_k; with asm_layout [blocks, num_kv_heads, block_size / x, 128, x].
         index_cache: [..., 128], a row for each slot, contiguous.
         block_size: tokens of a block of the cache.
-        q_out: [tokens, num_heads * 128], written; None: in place. index_q_out: [tokens, num_index_heads * 128], the same.
+        q_out: [tokens, num_heads * 128], written; None: in place.
+        index_q_out: [tokens, num_index_heads * 128], written; None: in place.
         index_slot_mapping: rows of index_cache; None: those of slot_mapping.
         kv_cache_dtype: "auto": the type of qkv. "fp8", "fp8_e4m3": the target's codes, value / scale. "fp8_e4m3_unit": codes of
             the values. Codes may lie in uint8.
         index_cache_dtype: "auto" or "fp8", which has no scales; None: "fp8" where kv_cache_dtype is not "auto".
-        k_scale, v_scale: fp32, written with "fp8" and "fp8_e4m3": for each head of a token amax / qmax, or 1 where amax is 0.
+        k_scale: fp32, written with "fp8" and "fp8_e4m3": for each head of a token amax / qmax, or 1 where amax is 0.
             [num_kv_heads, slots or more], with asm_layout [blocks, num_kv_heads, block_size].
+        v_scale: as k_scale, for values.
         asm_layout: the caches are tiles.
 
     Raises:

@@ -27,7 +27,7 @@ def mhc_post(
     comb_res_mix: torch.Tensor,
     store_nt: int = -1,
 ) -> None:
-    """The residual's streams behind a layer: ``out[t, o] = x[t] * post_layer_mix[t, o] + sum over s of residual[t, s] *
+    """Mix the residual's streams behind a layer: ``out[t, o] = x[t] * post_layer_mix[t, o] + sum over s of residual[t, s] *
     comb_res_mix[t, s, o]``.
 
     Args:
