@@ -161,7 +161,7 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
 
 
 def _unnamed(error: AiterPrebuiltError, given: Mapping[str, Any]) -> BaseException | None:
-    """The cause of a named error that names no argument of ``given``; None: it names one."""
+    """Return the cause of a named error that names no argument of ``given``, or None if it names one."""
     if isinstance(error, UnsupportedError):
         option = error.asked.partition("(")[2].partition("=")
         return error if option[1] and option[0].isidentifier() and option[0] not in given else None
