@@ -73,7 +73,8 @@ def silu_and_mul_quant_fp4(
 
     Args:
         out: [..., d / 2] pairs of fp4 (torch's, or bytes), written: the lower half is the first; rows may be strided.
-        input: [..., 2 * d], as of :func:`silu_and_mul_quant`. A group with NaN or an infinity has a scale of NaN (255), and all its codes are 0.
+        input: [..., 2 * d], as of :func:`silu_and_mul_quant`. A group with NaN or an infinity has a scale of NaN (255), and all
+            its codes are 0.
         scale: e8m0 (torch's, or bytes), contiguous, written: the smallest power of two of which 6 times are the largest size of
             the group, 1e-10 at least, or more. [rows, d / group_size] or any shape of so many; shuffled: room for rows up to a
             multiple of 32 and columns of 8, and what belongs to no group stays as it is.
