@@ -442,6 +442,7 @@ def lint(session: nox.Session) -> None:
     run(session, "mypy")
     run(session, "python", "ci/cpp_lint.py")
     run(session, "python", "ci/pages.py")
+    run(session, "python", "ci/docstring_lint.py")
     build_tools(session, "lint")
     run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
     run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)

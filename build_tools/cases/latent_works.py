@@ -20,7 +20,7 @@ ROWS = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Workload:
     """The attention that is shared out.
 
     Queries [first, end) and pages [first, end) of each context, in order; ``lasts``: the keys of its last page; ``block``: pages
@@ -99,7 +99,7 @@ def tiles_of(first: int, end: int, heads: int) -> list[tuple[int, int]]:
     return [(own, min(own + step, end)) for own in range(first, end, step)] or [(first, end)]
 
 
-def shared_out(asked: Asked) -> Works:
+def shared_out(asked: Workload) -> Works:
     """Compute the work items of every unit."""
     made = Works()
     overhead = max(1, -(-OVERHEAD // asked.size))

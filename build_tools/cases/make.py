@@ -42,7 +42,7 @@ def questions(
         ManifestError: a draw does not fit.
     """
     for bound in bounds(cases, target, facts, golden=golden):
-        yield asked(cases, bound, seed)
+        yield question_of(cases, bound, seed)
 
 
 def bounds(cases: Cases, target: str, facts: Target, *, golden: bool = False) -> Iterator[Bound]:
@@ -71,7 +71,7 @@ def _elements(bound: Bound) -> int:
     return sum(math.prod(layout.shape) for layout in bound.tensors.values() if layout is not None)
 
 
-def asked(cases: Cases, bound: Bound, seed: int) -> Question:
+def question_of(cases: Cases, bound: Bound, seed: int) -> Question:
     """One call with its inputs drawn.
 
     Raises:

@@ -37,7 +37,7 @@ class Noticing:
     def question(self, place: int) -> Question:
         """Build a call with its inputs."""
         if place not in self._questions:
-            self._questions[place] = make.asked(self.cases, self.bounds[place], SEED)
+            self._questions[place] = make.question_of(self.cases, self.bounds[place], SEED)
         return self._questions[place]
 
     def notices(self, place: int, changed: Question) -> bool:

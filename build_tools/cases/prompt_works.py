@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Workload:
     """The attention that is shared out.
 
     ``queries``, ``pages``: where those of each batch begin; ``lengths``: keys of each batch; ``heads``: of keys; ``each``: heads
@@ -42,7 +42,7 @@ class Works:
     tiles: list[tuple[int, int, list[int]]] = field(default_factory=list)
 
 
-def shared_out(asked: Asked) -> Works:
+def shared_out(asked: Workload) -> Works:
     """Clusters of workgroups have as many heads each, and go through all tiles for each of them."""
     clusters = math.gcd(asked.heads, asked.groups)
     groups, heads = asked.groups // clusters, asked.heads // clusters
@@ -68,7 +68,7 @@ def shared_out(asked: Asked) -> Works:
     return made
 
 
-def _tiles(asked: Asked) -> list[tuple[int, int, int, int, int]]:
+def _tiles(asked: Workload) -> list[tuple[int, int, int, int, int]]:
     """Batch, first query, end, keys that its last query sees, blocks of each tile: from both ends of a batch in turn."""
     made = []
     for batch, keys in enumerate(asked.lengths):
@@ -84,7 +84,11 @@ def _tiles(asked: Asked) -> list[tuple[int, int, int, int, int]]:
 
 
 def _fill(
-    asked: Asked, tiles: list[tuple[int, int, int, int, int]], at: tuple[int, int, int], left: int, last: bool
+    asked: Workload,
+    tiles: list[tuple[int, int, int, int, int]],
+    at: tuple[int, int, int],
+    left: int,
+    last: bool,
 ) -> tuple[list[tuple[int, ...]], int, int, int]:
     """List one workgroup's work items for one head.
 

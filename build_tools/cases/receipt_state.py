@@ -41,7 +41,7 @@ _FOLDER: Final = "src/aiter_prebuilt/ops"
 _COMMON: Final = ("aiter_prebuilt.ops._common", "aiter_prebuilt.ops._traced")
 PACKAGE: Final = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt"
 #: Makes a call from its words: inputs, expected results, bytes.
-MAKERS: Final = (("build_tools.cases.make", "asked"), ("build_tools.cases.make", "call_of"))
+MAKERS: Final = (("build_tools.cases.make", "question_of"), ("build_tools.cases.make", "call_of"))
 #: Modules that these use for the words of errors alone.
 _NOT_JUDGING: Final = ("build_tools.errors", "build_tools.manifest.*", "aiter_prebuilt.errors")
 DRAWS: Final = "build_tools.cases.draw"
@@ -98,13 +98,13 @@ def _family(folder: Path, targets: Sequence[str], functions: CodeGraph) -> dict[
         if function := function_file(rows, name):
             parts.append(functions.digest([function_root(functions, function, name)]))
         found[name] = {
-            target: _named([json.dumps(_asked(cases[name], target), sort_keys=True), *parts])
+            target: _named([json.dumps(_row_for_target(cases[name], target), sort_keys=True), *parts])
             for target in targets
         }
     return found
 
 
-def _asked(row: Mapping[str, Any], target: str) -> dict[str, Any]:
+def _row_for_target(row: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Select the part of an operator's cases that counts on ``target``.
 
     Calls of other targets do not count, nor does what need not be noticed: it changes no call, and lint asks for it each time.

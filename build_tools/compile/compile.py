@@ -217,7 +217,7 @@ def compile_batch(batch: Batch, toolchain: Toolchain, store: Results, root: Path
     A compile that fails is a result, too.
     """
     try:
-        return _answers(batch, toolchain, store, root)
+        return _results_of(batch, toolchain, store, root)
     except OSError as error:  # a full disk, or a file that another program took away: the other batches go on
         return [
             _failed(
@@ -227,7 +227,7 @@ def compile_batch(batch: Batch, toolchain: Toolchain, store: Results, root: Path
         ]
 
 
-def _answers(batch: Batch, toolchain: Toolchain, store: Results, root: Path) -> list[CompileResult]:
+def _results_of(batch: Batch, toolchain: Toolchain, store: Results, root: Path) -> list[CompileResult]:
     jobs = [job for job, _ in batch]
     many = COMPILE_MANY.get(jobs[0].backend)
     with tempfile.TemporaryDirectory(prefix="aiter-prebuilt-") as folder:

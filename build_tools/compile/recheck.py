@@ -61,9 +61,9 @@ class Recheck:
             ]
         if lines:
             raise RecheckError(sorted(lines), store, self.seed)
-        return self.told(chosen)
+        return self.as_report(chosen)
 
-    def told(self, chosen: Sequence[CompileResult]) -> dict[str, Any]:
+    def as_report(self, chosen: Sequence[CompileResult]) -> dict[str, Any]:
         """For a report."""
         jobs = sorted(result.job.id for result in chosen)
         return {"seed": self.seed, "part": str(self.part), "jobs": jobs}

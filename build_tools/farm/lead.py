@@ -83,7 +83,7 @@ class Farm:
             _upload((unit for _, unit in sent), place, store, root)
             lead = _Lead(client, here, self.patience)
             stack.callback(lead.cancel)
-            for (batch, unit), answer in lead.answers(sent):
+            for (batch, unit), answer in lead.results(sent):
                 yield from _results(batch, unit, answer, _Keeps(store, place, toolchain, root))
 
 
@@ -160,7 +160,7 @@ class _Lead:
         if futures and self._client.status == "running":
             self._client.cancel(futures, force=True)
 
-    def answers(self, sent: Iterable[Sent]) -> Generator[tuple[Sent, Answer]]:
+    def results(self, sent: Iterable[Sent]) -> Generator[tuple[Sent, Answer]]:
         """Each unit with its answer.
 
         Raises:

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from build_tools.generate.docstring import docstring, result_types, served, tensors
-from build_tools.generate.makers import arguments_of, lines_of, maker_of
 from build_tools.generate.python_text import WIDTH, fitted, imported
+from build_tools.generate.result_allocation import arguments_of, lines_of, maker_of
 from build_tools.manifest.model import Family, Operator
 from build_tools.manifest.operators import GIVEN, ArgumentType
 from build_tools.manifest.python import REQUIRED, Parameter, literal

@@ -101,7 +101,7 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
         return NOT_EXECUTED
     devices = "; ".join(sorted({receipt.device for receipt in found}))
     checks = "; ".join(sorted({receipt.checks for receipt in found}))
-    return _told(
+    return _receipt_text(
         devices, checks, sum(receipt.calls for receipt in found), max(receipt.worst for receipt in found)
     )
 
@@ -113,7 +113,7 @@ def proofs_of(proved: Mapping[str, Receipt]) -> str:
 
 
 @lru_cache(maxsize=1 << 14, typed=True)
-def _told(device: str, checks: str, cases: int, worst: float) -> str:
+def _receipt_text(device: str, checks: str, cases: int, worst: float) -> str:
     """Cache the receipt's text.
 
     A build writes each several times, into the keys of bundles, and into their entries.

@@ -64,7 +64,7 @@ class PythonSide:
         """Return the functions of that name."""
         return tuple(found.place for found in self._known.get(name, ()) if found.called)
 
-    def reached(self, name: str) -> frozenset[tuple[str, str]]:
+    def functions_reached_by(self, name: str) -> frozenset[tuple[str, str]]:
         """(JIT module, function in it) of all that a call of ``name`` may come to, however far away."""
         if name not in self._reached:
             self._reached[name] = self._walk(name)

@@ -121,7 +121,7 @@ def recipes_of(bundle: Bundle) -> dict[str, BuiltRecipe]:
         digest: BuiltRecipe(
             operator.name,
             operator.kernels[recipe.kernel].name,
-            _told(operator, recipe),
+            _recipe_text(operator, recipe),
             frozenset(operator.entries[step.entry].sha256.hex() for step in recipe.steps),
             _open(operator, recipe),
             _ranged(operator, recipe),
@@ -166,7 +166,7 @@ def _open(operator: Operator, recipe: Recipe) -> frozenset[str]:
     return frozenset(attributes | tensors)
 
 
-def _told(operator: Operator, recipe: Recipe) -> str:
+def _recipe_text(operator: Operator, recipe: Recipe) -> str:
     types = zip(operator.type_variables, recipe.types, strict=True)
     return " ".join(
         [recipe.variant, *(f"{variable.name}={BY_NUMBER[number].name}" for variable, number in types)]

@@ -81,7 +81,7 @@ def parts(backends: Iterable[str]) -> tuple[Part, ...]:
     return tuple(part for part in table() if wanted & set(part.backends))
 
 
-def told(text: str) -> tuple[str, ...]:
+def parts_in(text: str) -> tuple[str, ...]:
     """List the parts whose telling text a file has.
 
     They are pseudo-backends; the file is one of a source tree.

@@ -77,7 +77,7 @@ def upstream(root: Path, names: Iterable[str]) -> tuple[str, ...]:
     """
     files = [name for name in names if in_tree(name)]
     texts = (located(name, root).read_bytes() for name in files if not name.endswith(_BINARY))
-    parts = {part for text in texts for part in licences.told(text.decode(errors="replace"))}
+    parts = {part for text in texts for part in licences.parts_in(text.decode(errors="replace"))}
     return tuple(sorted({name.partition(":")[0] for name in files} | parts))
 
 

@@ -34,14 +34,14 @@ def unchanged(settings: Settings) -> dict[str, Any] | None:
     """
     if settings.shard or settings.again is not None or not settings.store.is_dir():
         return None
-    found = stamp.state(settings.root, find(settings.toolchain, settings.root), asked(settings))
-    if not stamp.holds(settings.bundles, asked(settings), found):
+    found = stamp.state(settings.root, find(settings.toolchain, settings.root), plan_request(settings))
+    if not stamp.holds(settings.bundles, plan_request(settings), found):
         return None
     told = json.loads((settings.bundles.parent / "report.json").read_text(encoding="utf-8"))
     return told if told.get("version") == REPORT_VERSION else None
 
 
-def asked(settings: Settings) -> str:
+def plan_request(settings: Settings) -> str:
     """Describe the requested plan in one line."""
     parts = settings.profiles, settings.targets, settings.operators
     return stamp.asked_of(settings.ck, *parts, shard=settings.shard)
@@ -58,7 +58,7 @@ def build(settings: Settings) -> Outcome:
     started = time.perf_counter()
     toolchain = find(settings.toolchain, settings.root)
     # As it is before anything is read: what changes meanwhile is another state.
-    state = None if settings.shard else stamp.state(settings.root, toolchain, asked(settings))
+    state = None if settings.shard else stamp.state(settings.root, toolchain, plan_request(settings))
     whole = load(settings.root / "manifests")
     manifest = chosen(whole, settings.operators)
     plan = plan_of(manifest, settings)
@@ -96,5 +96,5 @@ def build(settings: Settings) -> Outcome:
         built = tuple(bundle.result() for bundle in bundles)
     outcome = Outcome(plan, results, audits, built, time.perf_counter() - started, settings.ck, rechecked)
     write_report(outcome, settings.bundles.parent / "report.json")
-    stamp.write(settings.bundles, asked(settings), state, [bundle.path.name for bundle in built])
+    stamp.write(settings.bundles, plan_request(settings), state, [bundle.path.name for bundle in built])
     return outcome

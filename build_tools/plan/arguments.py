@@ -145,7 +145,7 @@ def _fields(
     if text.startswith(_UNKNOWN.get(backend, ())):
         problems.add(f"{text!r}: kernels of {backend} take none of {', '.join(_UNKNOWN[backend])}")
         return None
-    fields = [_ARG.match(field) for field in (_apart(inside) if inside is not None else [text])]
+    fields = [_ARG.match(field) for field in (_split_commas(inside) if inside is not None else [text])]
     said = [(field["kind"], field["rest"].strip()) for field in fields if field is not None]
     if len(said) < len(fields) or any(kind not in _SIZES for kind, _ in said):
         problems.add(f"{text!r} is not of the form {_FORM!r}, or several of it in braces")
@@ -153,7 +153,7 @@ def _fields(
     return said
 
 
-def _apart(text: str) -> list[str]:
+def _split_commas(text: str) -> list[str]:
     """Return the texts between commas that stand in no brackets."""
     parts, depth = [""], 0
     for letter in text:

@@ -80,7 +80,7 @@ class _Table:
     unused: list[UnusedRow] = field(default_factory=list)
     decided: list[tuple[int, TunedRow]] = field(default_factory=list)
 
-    def told(self, operator: str, target: str, profile: str) -> MeasuredTable:
+    def as_table(self, operator: str, target: str, profile: str) -> MeasuredTable:
         """For the plan."""
         lines, unused = tuple(sorted(self.taken)), tuple(sorted(self.unused))
         return MeasuredTable(
@@ -150,7 +150,7 @@ class Importer:
         for group in groups.values():
             made += self._decide(group, of)
         slots = tuple(self.slots.names.index(name) for name in self.compared)
-        told = [table.told(self.slots.name, self.target.name, self.profile) for table in listed]
+        told = [table.as_table(self.slots.name, self.target.name, self.profile) for table in listed]
         return slots, tuple(sorted(made, key=lambda row: (row.cus, row.values, row.recipe))), told
 
     def _check(self) -> bool:

@@ -45,10 +45,10 @@ class Walked:
             for name in dims:
                 seen[name] = seen.get(name, False) or bound.sizes[name] > 1
             values = self._values.setdefault(digest, {})
-            for name in self._asked(cases, digest):
+            for name in self._open_options(cases, digest):
                 values.setdefault(name, {}).setdefault(_value(bound, name), []).append(bound)
 
-    def _asked(self, cases: Cases, digest: str) -> Iterator[str]:
+    def _open_options(self, cases: Cases, digest: str) -> Iterator[str]:
         """Options and optional tensors that do not choose a recipe. A result that no call leaves out is made by the function
         where its caller does: a kernel always has it.
         """

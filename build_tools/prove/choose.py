@@ -48,7 +48,7 @@ class Chosen:
         Raises:
             ManifestError: they cannot be made.
         """
-        return make.call_of(self.cases, make.asked(self.cases, self.bound, seed), self.target)
+        return make.call_of(self.cases, make.question_of(self.cases, self.bound, seed), self.target)
 
 
 @dataclass(slots=True)

@@ -108,7 +108,7 @@ class Behind:
         """``local`` before it."""
         return SharedStore(local, self._place, self._verify, self._sign, self.counts)
 
-    def told(self) -> str:
+    def describe(self) -> str:
         """Describe a build's use of the shared store, for people."""
         counts = self.counts
         words = [f"{counts.taken} results taken"]

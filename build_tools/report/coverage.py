@@ -126,7 +126,7 @@ class Coverage:
                     },
                     "status": row.status(self.targets, self.built),
                     "reasons": row.reasons,
-                    **_told(row.told),
+                    **_operator_facts(row.told),
                 }
                 for row in self.rows
             ],
@@ -212,7 +212,7 @@ def _row(
     return Row(category, entry.title, name, tuple(entry.aiter), cells, why, told)
 
 
-def _told(operator: Operator | None) -> dict[str, str]:
+def _operator_facts(operator: Operator | None) -> dict[str, str]:
     """Describe an operator: family, module, summary, signature."""
     if operator is None:
         return {"family": "", "module": "", "summary": "", "signature": ""}

@@ -161,7 +161,11 @@ def compute(tree: Modules, manifest: Manifest, ledger: Ledger, reasons: Reasons)
     places = _places(ledger)
     lines = tuple(_line(module, tree, operators, places, reasons) for module in tree.modules)
     elsewhere = tuple(
-        Elsewhere(each.name, each.module, tuple(sorted({name for name, _ in tree.python.reached(each.name)})))
+        Elsewhere(
+            each.name,
+            each.module,
+            tuple(sorted({name for name, _ in tree.python.functions_reached_by(each.name)})),
+        )
         for each in operators
         if not each.module.startswith("module_")
     )
@@ -219,7 +223,7 @@ def _serving(
             # another module's function of the same name is another one, unless the function has moved there
             if operator.module == module.name or not _has(operator, tree):
                 yield Served(operator.name, False, _lacking(operator, tree), tuple(operator.covered))
-        elif operator.module == module.name and here in tree.python.reached(operator.name):
+        elif operator.module == module.name and here in tree.python.functions_reached_by(operator.name):
             yield Served(operator.name, True, _lacking(operator, tree), tuple(operator.covered))
 
 

@@ -80,7 +80,7 @@ def collecting(jit: Any, kept: Kept) -> type:
             return 0
 
         def get(self, call: str) -> Any:
-            asked, key = flydsl_cache.asked(jit), cache_key(self.cache_dir.name, call)
+            asked, key = flydsl_cache.launcher_of_call(jit), cache_key(self.cache_dir.name, call)
             if asked is None or call in self.memory_cache:
                 return self.memory_cache.get(call)
             kept.now.append(key)

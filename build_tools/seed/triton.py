@@ -110,7 +110,7 @@ def seeds(
     """
     places = trees(root)
     answers = [
-        _asked(Work(root, target, toolchain, store), compiler, tree)
+        _child_answer(Work(root, target, toolchain, store), compiler, tree)
         for compiler in (Compiler(toolchain.python), *others)
         for tree in places
     ]
@@ -156,7 +156,7 @@ class Work:
     store: Path
 
 
-def _asked(work: Work, compiler: Compiler, tree: Tree) -> dict[str, Any]:
+def _child_answer(work: Work, compiler: Compiler, tree: Tree) -> dict[str, Any]:
     target, toolchain = work.target, work.toolchain
     with tempfile.TemporaryDirectory(prefix="triton-seed-") as folder:
         request, answer = Path(folder) / "request.json", Path(folder) / "answer.json"

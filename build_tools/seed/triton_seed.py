@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any, Final
 
-from aiter_prebuilt.contract.triton_key import Asked, base32, parts_of
+from aiter_prebuilt.contract.triton_key import CompileInputs, base32, parts_of
 from build_tools.compile.backends.child import answer_each
 from build_tools.compile.store import Store
 
@@ -102,7 +102,7 @@ class Launched:
                 src,
                 target,
                 dict(options or {}),
-                parts_of(Asked(src, backend, parsed, {}), cache),
+                parts_of(CompileInputs(src, backend, parsed, {}), cache),
             )
         self.now.append(key)
         return SimpleNamespace(

@@ -44,7 +44,7 @@ class Filter:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StepCall:
     """One call on one target: ``row`` without an answer; ``call``: what the runtime is asked, None where there is nothing to
     ask, and ``row`` says why.
     """
@@ -58,7 +58,7 @@ def operators_of(manifest: Manifest) -> dict[str, Operator]:
     return {each.name: each for family in manifest.families.values() for each in family.operators}
 
 
-def asked(models: Models, manifest: Manifest, target: str, only: Filter) -> Iterator[Asked]:
+def step_calls(models: Models, manifest: Manifest, target: str, only: Filter) -> Iterator[StepCall]:
     """Every call of every step, by model, ranks, call, layer, and tokens.
 
     Raises:
@@ -81,7 +81,7 @@ def asked(models: Models, manifest: Manifest, target: str, only: Filter) -> Iter
                         name, ranks, phase, sizes.known[TOKENS], key, told.client, form.function, layer,
                         written(form, sizes), target, REFUSED, "",
                     )  # fmt: skip
-                    yield _asked(row, told, form, operators.get(form.function), sizes, fp8)
+                    yield _call_of(row, told, form, operators.get(form.function), sizes, fp8)
 
 
 def _steps(models: Models, model: Model, told: ClientCall, ranks: int) -> Iterator[tuple[str, str, Sizes]]:
@@ -97,20 +97,20 @@ def _steps(models: Models, model: Model, told: ClientCall, ranks: int) -> Iterat
                 yield layer, phase_name, replace(sizes, known={**sizes.known, **own})
 
 
-def _asked(
+def _call_of(
     row: Row, told: ClientCall, form: Form, operator: Operator | None, sizes: Sizes, fp8: str
-) -> Asked:
+) -> StepCall:
     if told.not_served:
-        return Asked(replace(row, state=NOT_SERVED, reason=told.not_served), None)
+        return StepCall(replace(row, state=NOT_SERVED, reason=told.not_served), None)
     if told.through:
-        return Asked(replace(row, state=HOST, reason=f"a function around {', '.join(told.through)}"), None)
+        return StepCall(replace(row, state=HOST, reason=f"a function around {', '.join(told.through)}"), None)
     if told.unbound:
-        return Asked(replace(row, state=UNBOUND, reason=told.unbound), None)
+        return StepCall(replace(row, state=UNBOUND, reason=told.unbound), None)
     if told.host or operator is None:
-        return Asked(replace(row, state=HOST, reason="no kernel of ours"), None)
+        return StepCall(replace(row, state=HOST, reason="no kernel of ours"), None)
     found = bind(form, operator.python.parameters)
     arguments = {name: argument(value, sizes, fp8) for name, value in found.items()}
-    return Asked(row, Call(operator.name, f"{row.model} {row.call} M={row.tokens}", arguments, ()))
+    return StepCall(row, Call(operator.name, f"{row.model} {row.call} M={row.tokens}", arguments, ()))
 
 
 def argument(value: Value, sizes: Sizes, fp8: str) -> Argument:
@@ -164,7 +164,7 @@ def _written(value: Value, sizes: Sizes) -> str:
 
 
 def answered(
-    every: Iterable[Asked], operators: Mapping[str, Operator], target: str, explain: Explain
+    every: Iterable[StepCall], operators: Mapping[str, Operator], target: str, explain: Explain
 ) -> list[Row]:
     """Return the rows, with what the runtime says of each."""
     rows = list(every)

@@ -16,7 +16,7 @@ def calls_of(models: Models, manifest: Manifest, target: str, only: ask.Filter) 
     """Each once, of operators whose Python function is the native call; others make other calls of theirs."""
     operators = ask.operators_of(manifest)
     seen: set[str] = set()
-    for each in ask.asked(models, manifest, target, only):
+    for each in ask.step_calls(models, manifest, target, only):
         operator = operators.get(each.call.operator) if each.call is not None else None
         if each.call is None or operator is None or operator.function is not None:
             continue

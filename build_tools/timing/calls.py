@@ -47,7 +47,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallRequest:
     """A call: ``settings`` are the words of ``aiter-prebuilt explain``."""
 
     operator: str
@@ -77,7 +77,7 @@ class Predicted:
     ``failed``: those that did not come to an end, such as kernels whose workgroups wait for others.
     """
 
-    asked: Asked
+    asked: CallRequest
     symbols: Mapping[str, int]
     types: str
     left: str
@@ -96,7 +96,7 @@ class Predicted:
             yield (*head, each.kernel, each.variant, self.types, f"{each.us:.1f}", note)
 
 
-def explained(place: Place, asked: Asked) -> dict[str, Any]:
+def explained(place: Place, asked: CallRequest) -> dict[str, Any]:
     """Explain a call with ``aiter-prebuilt explain``.
 
     Raises:
@@ -106,7 +106,7 @@ def explained(place: Place, asked: Asked) -> dict[str, Any]:
     return _said(place, ["explain", *words], {})
 
 
-def predicted(place: Place, asked: Asked, constants: Constants) -> Predicted:
+def predicted(place: Place, asked: CallRequest, constants: Constants) -> Predicted:
     """Predict the times of one call's candidates.
 
     Raises:
@@ -132,7 +132,7 @@ def predicted(place: Place, asked: Asked, constants: Constants) -> Predicted:
 
 def _time(
     place: Place,
-    asked: Asked,
+    asked: CallRequest,
     symbols: Mapping[str, int],
     types: str,
     decision: Mapping[str, Any],
@@ -225,7 +225,7 @@ def _said(place: Place, words: Sequence[str], more: Mapping[str, str]) -> dict[s
     return document
 
 
-def asked_of(call: str, target: str, cus: int) -> Asked:
+def asked_of(call: str, target: str, cus: int) -> CallRequest:
     """``gemm_a4w4_asm M=64 N=4096``.
 
     Raises:
@@ -239,7 +239,7 @@ def asked_of(call: str, target: str, cus: int) -> Asked:
             "it is not OPERATOR SYMBOL=VALUE...",
             "Write 'gemm_a16w16 M=17 N=4096 T=bf16'",
         )
-    return Asked(name, target, cus, {symbol: value for symbol, _, value in pairs})
+    return CallRequest(name, target, cus, {symbol: value for symbol, _, value in pairs})
 
 
 def tables(made: Iterable[Predicted]) -> Iterator[tuple[str, str]]:

@@ -106,7 +106,7 @@ def build(
         else f"{len(told['jobs'])} jobs: nothing has changed since the last build"
     )
     if behind is not None:
-        click.echo(behind.told())
+        click.echo(behind.describe())
     _tell(told, bundles)
 
 

@@ -58,4 +58,4 @@ def cases(
                     lot = random.Random(f"{seed} {target} {name}")  # noqa: S311  # no secret
                     bounds = make.by_lot(bounds, most, lot)
                 for bound in bounds:
-                    stream.write(pack(make.call_of(each, make.asked(each, bound, seed), target)))
+                    stream.write(pack(make.call_of(each, make.question_of(each, bound, seed), target)))

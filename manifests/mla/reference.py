@@ -18,7 +18,7 @@ from build_tools.cases.latent import (
     first_rows,
     untouched,
 )
-from build_tools.cases.latent_works import Asked, contexts, folds, shared_out
+from build_tools.cases.latent_works import Workload, contexts, folds, shared_out
 from build_tools.cases.near import Near, Values, near
 
 __all__ = ["draw_contexts", "draw_factor", "draw_pages", "draw_queries", "draw_ragged"]
@@ -462,7 +462,7 @@ def get_mla_metadata_v1(
         max(sources // 2, sources - len(pages)) + 1,
     )
     made = shared_out(
-        Asked(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), is_causal)
+        Workload(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), is_causal)
     )
     if topk >= 0:
         single = fold == 1 and page_size == 1
@@ -515,7 +515,7 @@ def _ruled(sizes: Mapping[str, int], empty: float) -> Listed:
     starts = [int(place) for place in draw_queries(rng, shape, sizes)]
     firsts = [int(place) for place in draw_contexts(rng, shape, sizes, empty)]
     queries, pages, ends = contexts(starts, firsts, [size] * sizes["B"], size, fold, 1 if fold > 1 else 0)
-    made = shared_out(Asked(queries, pages, ends, heads, size, max(1, 16 // size), units, units))
+    made = shared_out(Workload(queries, pages, ends, heads, size, max(1, 16 // size), units, units))
     rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
     return (
         made.works,

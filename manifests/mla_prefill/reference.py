@@ -17,7 +17,7 @@ from build_tools.cases.latent import (
     untouched,
 )
 from build_tools.cases.near import Near, Values, near
-from build_tools.cases.prompt_works import Asked, Works, shared_out
+from build_tools.cases.prompt_works import Workload, Works, shared_out
 
 __all__ = ["draw_contexts", "draw_factor", "draw_pages", "draw_queries", "draw_ragged"]
 
@@ -43,7 +43,7 @@ def get_ps_metadata_v1(
         [int(place) for place in places] for places in (seqlens_qo_indptr, pages_kv_indptr, context_lens)
     )
     made = shared_out(
-        Asked(
+        Workload(
             queries,
             pages,
             lengths,
@@ -160,7 +160,9 @@ def _works(sizes: Mapping[str, int], step: float, causal: float, empty: float) -
     pages = [int(place) for place in draw_contexts(rng, shape, sizes, empty)]
     lengths = [int(length) for length in np.diff(pages)]
     each = sizes["HQ"] // sizes["HK"]
-    asked = Asked(queries, pages, lengths, sizes["HK"], each, int(step), 16, 1, causal > 0, sizes["W1"] - 1)
+    asked = Workload(
+        queries, pages, lengths, sizes["HK"], each, int(step), 16, 1, causal > 0, sizes["W1"] - 1
+    )
     return shared_out(asked)
 
 

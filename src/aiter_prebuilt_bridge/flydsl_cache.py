@@ -22,7 +22,7 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt.contract.flydsl_key import PARTS, Asked, build_of, cache_key, parts_of
+from aiter_prebuilt.contract.flydsl_key import PARTS, CompileInputs, build_of, cache_key, parts_of
 from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
 from aiter_prebuilt_bridge import cache_data, lookup_log
 from aiter_prebuilt_bridge.cache_data import Data
@@ -84,13 +84,13 @@ def _manager(jit: Any) -> type:
 
         def get(self, cache_key: str) -> Any:
             if cache_key not in self.memory_cache:
-                found = _found(jit, self.cache_dir, cache_key, asked(jit))
+                found = _found(jit, self.cache_dir, cache_key, launcher_of_call(jit))
                 if found is not None:
                     self.memory_cache[cache_key] = found
             return super().get(cache_key)
 
         def compile_lock(self, cache_key: str, **words: Any) -> Any:
-            launched = asked(jit)
+            launched = launcher_of_call(jit)
             if launched is not None:
                 _missed(launched, jit, "")
             return super().compile_lock(cache_key, **words)
@@ -105,7 +105,7 @@ def _guarded(compile: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(compile)
     def guarded(*args: Any, **words: Any) -> Any:
         jit = sys.modules[MODULE]
-        launched = asked(jit)
+        launched = launcher_of_call(jit)
         told = getattr(_TOLD, "function", "")
         if launched is not None and (told != launched.function or lookup_log.strict()):
             _missed(launched, jit, _NO_CACHE)
@@ -115,19 +115,21 @@ def _guarded(compile: Callable[..., Any]) -> Callable[..., Any]:
     return guarded
 
 
-def asked(jit: Any) -> Asked | None:
+def launcher_of_call(jit: Any) -> CompileInputs | None:
     """Find AITER's launcher behind a lookup of the cache."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # FlyDSL says a hash alone
     while frame is not None:
         launcher = frame.f_locals.get("self") if frame.f_globals.get("__name__") == MODULE else None
         if isinstance(launcher, jit.JitFunction) and "cache_key" in frame.f_locals:
             module = str(launcher.func.__module__)
-            return Asked(launcher, frame.f_locals["cache_key"]) if module.startswith("aiter.") else None
+            return (
+                CompileInputs(launcher, frame.f_locals["cache_key"]) if module.startswith("aiter.") else None
+            )
         frame = frame.f_back
     return None
 
 
-def _found(jit: Any, folder: Path, call: str, launched: Asked | None) -> Any:
+def _found(jit: Any, folder: Path, call: str, launched: CompileInputs | None) -> Any:
     """Find a compiled kernel in the data wheels; None if absent."""
     known = None if launched is None else _entries(jit)[0].get(cache_key(folder.name, call))
     if launched is None or known is None:
@@ -138,7 +140,7 @@ def _found(jit: Any, folder: Path, call: str, launched: Asked | None) -> Any:
     return artifact(text, launched)
 
 
-def artifact(text: str, launched: Asked) -> Any:
+def artifact(text: str, launched: CompileInputs) -> Any:
     """Build FlyDSL's object of a compiled launcher without its pickle."""
     executor: Any = importlib.import_module(_EXECUTOR)
     made = executor.CompiledArtifact.__new__(executor.CompiledArtifact)
@@ -189,7 +191,7 @@ def forget() -> None:
     _ENTRIES.clear()
 
 
-def _missed(asked: Asked, jit: Any, off: str) -> None:
+def _missed(asked: CompileInputs, jit: Any, off: str) -> None:
     """FlyDSL is about to compile a kernel of AITER's. ``off``: why nothing was looked up."""
     _TOLD.function = asked.function
     MISSES[asked.function] += 1
@@ -205,7 +207,7 @@ def _missed(asked: Asked, jit: Any, off: str) -> None:
     lookup_log.once(asked.function, f"FlyDSL compiles it, because {why}")
 
 
-def _nearest(asked: Asked, jit: Any) -> str:
+def _nearest(asked: CompileInputs, jit: Any) -> str:
     """Describe how the key differs from the nearest entry's."""
     mine = parts_of(asked, jit)
     same = [entry for _, entry in _entries(jit)[0].values() if entry.name == asked.function]

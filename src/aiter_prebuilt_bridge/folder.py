@@ -71,12 +71,12 @@ def plan(package: Path, choice: Choice) -> Plan:
             left[name] = why
         else:
             names = {stub.native: stub.name for stub in stubs[name]}
-            texts[name] = _text("folder", f", {names!r}, {installed.told()!r}")
+            texts[name] = _text("folder", f", {names!r}, {installed.description()!r}")
     return Plan(texts, left, choice == Choice())
 
 
 def _text(home: str, names: str) -> str:
-    return _TEXT.format(ours=_OURS, aiter=installed.told(), version=VERSION, home=home, names=names)
+    return _TEXT.format(ours=_OURS, aiter=installed.description(), version=VERSION, home=home, names=names)
 
 
 def _chosen(stubs: Mapping[str, list[Stub]], choice: Choice) -> set[str]:
@@ -183,7 +183,7 @@ def _why(stub: Stub, package: Path) -> str:
 
 @cache
 def _here() -> str:
-    return installed.told()
+    return installed.description()
 
 
 def fill(names: dict[str, Any], functions: dict[str, str], made_for: str) -> None:

@@ -24,6 +24,6 @@ def found() -> bool:
     return importlib.util.find_spec("aiter") is not None
 
 
-def told() -> str:
+def description() -> str:
     """Return the version for people."""
     return version() or ("of a checkout" if found() else "not installed")

@@ -92,7 +92,7 @@ class asking:  # noqa: N801  # used as a statement
         _ASKED.name, _ASKED.wrong = self._before
 
 
-def asked() -> str:
+def running_function() -> str:
     """Name the AITER function that is running, if one is."""
     return getattr(_ASKED, "name", "")
 
@@ -110,7 +110,7 @@ def compiling(module: str) -> None:
             f"AITER does not compile it for a call that is wrong; {VARIABLE}=0 leaves the call to AITER",
         )
         raise wrong
-    name = asked() or "a function of AITER"
+    name = running_function() or "a function of AITER"
     whys = [row.why for row in NAMES.values() if row.name == name and row.why]
     why = whys[0] if whys else "it is not served from prebuilt kernels"
     if strict():

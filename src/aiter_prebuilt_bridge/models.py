@@ -56,7 +56,7 @@ def rows(model: str, engine: str | None) -> list[Row]:
     from aiter_prebuilt.inspection import call_forms
 
     forms = call_forms.load()
-    asked, here = coverage.asked(forms, model, engine), machine.architecture()
+    asked, here = coverage.model_calls(forms, model, engine), machine.architecture()
     known = {each.form.name: each.form for each in asked if _is_made(each.form, here)}
     served = _served(coverage.rows(forms, asked, here))
     return [_row(form, served) for form in known.values()]

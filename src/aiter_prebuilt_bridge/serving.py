@@ -22,7 +22,14 @@ from aiter_prebuilt.errors import (
     UnsupportedError,
 )
 from aiter_prebuilt.tracing.signatures import load
-from aiter_prebuilt_bridge import adapted, lookup_log, machine, semantic_changes, signature_map, wording
+from aiter_prebuilt_bridge import (
+    adapted,
+    argument_mapping,
+    lookup_log,
+    machine,
+    semantic_changes,
+    signature_map,
+)
 from aiter_prebuilt_bridge.signature_check import Cover, Omitted, Words, compare
 
 #: Raised before anything is launched, of calls that ours do not serve and AITER's may: they go to AITER's own function.
@@ -186,7 +193,7 @@ def _put(
     ``theirs`` takes calls that ours cannot; None: they are refused.
     """
     if words is not None:
-        return wording.put(function, omitted, words, theirs)
+        return argument_mapping.put(function, omitted, words, theirs)
     return _filled(function, omitted) if omitted else function
 
 

@@ -51,7 +51,7 @@ def facts() -> dict[str, Any]:
         "bridge": VERSION,
         "mode": "off" if off else "strict" if lookup_log.strict() else "on",
         "active": is_active(),
-        "aiter": installed.told(),
+        "aiter": installed.description(),
         "caches": caches,
         "problems": problems,
     }
@@ -149,7 +149,7 @@ def write_folder(place: Path | None, choice: folder.Choice, *, check: bool) -> d
             ) from error
     return {
         "folder": str(place),
-        "aiter": installed.told(),
+        "aiter": installed.description(),
         "served": sorted(plan.texts),
         "left_modules": dict(plan.left),
         "problems": problems,

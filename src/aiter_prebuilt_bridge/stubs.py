@@ -79,7 +79,7 @@ def _named(compile_template_op: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(compile_template_op)
     def named(*args: Any, **keywords: Any) -> Any:
-        with lookup_log.asking(lookup_log.asked() or str(name_of(args, keywords))):
+        with lookup_log.asking(lookup_log.running_function() or str(name_of(args, keywords))):
             return compile_template_op(*args, **keywords)
 
     return named
@@ -114,7 +114,7 @@ def _operator(name: str, theirs: Callable[..., Any]) -> Callable[..., Any]:
 
     It has AITER's signature, from which torch makes the schema.
     """
-    module, asked = theirs.__module__, _asked(name, theirs)
+    module, asked = theirs.__module__, _logged(name, theirs)
     mine, cover = serving.decide(module, (name,), serving.signature_of(theirs))
     own = mine.__name__ if mine else ""
     lookup_log.keep(lookup_log.Name(module, name, "torch", cover.why, ours=own, words=cover.words))
@@ -203,7 +203,7 @@ def _registered(
     lookup_log.keep(
         lookup_log.Name(module, name, way, cover.why, needs, mine.__name__ if mine else "", cover.words)
     )
-    theirs = _asked(name, function)
+    theirs = _logged(name, function)
     if mine is None:
         return original(*args, **keywords)(theirs if stub is not None else function)
     made = serving.through(mine, theirs, module, cover.omitted, cover.words)
@@ -213,9 +213,9 @@ def _registered(
     return made
 
 
-def _asked(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def asked(*args: Any, **keywords: Any) -> Any:
+def _logged(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    def logged(*args: Any, **keywords: Any) -> Any:
         with lookup_log.asking(name):
             return function(*args, **keywords)
 
-    return wraps(function)(asked)
+    return wraps(function)(logged)

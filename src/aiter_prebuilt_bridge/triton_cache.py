@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any, Final
 
 from aiter_prebuilt.contract.kernel_cache import CacheEntry, differences
-from aiter_prebuilt.contract.triton_key import PARTS, Asked, parts_of, triton_key
+from aiter_prebuilt.contract.triton_key import PARTS, CompileInputs, parts_of, triton_key
 from aiter_prebuilt_bridge import cache_data, lookup_log
 from aiter_prebuilt_bridge.cache_data import Data
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
@@ -48,7 +48,7 @@ class CacheManager:
         self._words: dict[str, bool] = {"override": override, "dump": dump} if override or dump else {}
         self._made: Any = None
         # Dumps and overrides are a user's own files; so is what is not about a kernel of AITER's.
-        self._asked = None if self._words else _asked()
+        self._asked = None if self._words else _compile_of_lookup()
         self._found = _entries()[0].get(key) if self._asked else None
 
     @property
@@ -138,7 +138,7 @@ def forget() -> None:
     _ENTRIES.clear()
 
 
-def _asked() -> Asked | None:
+def _compile_of_lookup() -> CompileInputs | None:
     """Find the AITER kernel behind a lookup of Triton's cache."""
     frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # Triton says the key alone
     while frame is not None:
@@ -147,14 +147,14 @@ def _asked() -> Asked | None:
             function = getattr(known.get("src"), "fn", None)
             if not str(getattr(function, "__module__", "")).startswith("aiter."):
                 return None
-            return Asked(
+            return CompileInputs(
                 known["src"], known.get("backend"), known.get("options"), known.get("env_vars") or {}
             )
         frame = frame.f_back
     return None
 
 
-def _missed(asked: Asked) -> None:
+def _missed(asked: CompileInputs) -> None:
     """Triton is about to compile a kernel of AITER's."""
     MISSES[asked.function] += 1
     none = _entries()[1]
@@ -171,7 +171,7 @@ def _missed(asked: Asked) -> None:
     lookup_log.once(asked.function, f"Triton compiles it, because {why}")
 
 
-def _nearest(asked: Asked) -> str:
+def _nearest(asked: CompileInputs) -> str:
     """Describe how the key differs from the nearest entry's."""
     mine = parts_of(asked, importlib.import_module(_CACHE))
     same = {entry.key: entry for _, entry in _entries()[0].values() if entry.name == asked.function}

@@ -19,7 +19,16 @@ from build_tools.shapes import models as told
 from build_tools.shapes.ask import Filter
 from build_tools.timing import calls, document
 from build_tools.timing.call_text import calls_of
-from build_tools.timing.calls import Asked, Candidate, Place, Predicted, asked_of, predicted, tables, time_of
+from build_tools.timing.calls import (
+    CallRequest,
+    Candidate,
+    Place,
+    Predicted,
+    asked_of,
+    predicted,
+    tables,
+    time_of,
+)
 from build_tools.timing.model import USUAL
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,7 +45,7 @@ def launch(
 
 def test_a_call_is_read() -> None:
     asked = asked_of("rms_norm M=64 N=1024 T=bf16", "gfx942", 304)
-    assert asked == Asked("rms_norm", "gfx942", 304, {"M": "64", "N": "1024", "T": "bf16"})
+    assert asked == CallRequest("rms_norm", "gfx942", 304, {"M": "64", "N": "1024", "T": "bf16"})
     assert asked.words == ["M=64", "N=1024", "T=bf16"]
     for wrong in ("", "M=64", "rms_norm M", "rms_norm M="):
         with pytest.raises(UsageError, match="SYMBOL=VALUE"):
@@ -75,7 +84,7 @@ def test_tables_are_tuned_tables() -> None:
     """The fastest of a call stands first and decides; the others are there for explain."""
     made = [
         Predicted(
-            Asked("op", "gfx950", 256, {}), {"M": m, "N": 8}, "bf16", "",
+            CallRequest("op", "gfx950", 256, {}), {"M": m, "N": 8}, "bf16", "",
             (Candidate("k", "a", 1.25, False), Candidate("k", "b", 2.0, True)),
         )
         for m in (1, 2)
@@ -98,7 +107,7 @@ def place() -> Place:
     return Place(ROOT, (*bundles("gfx942", "ck-free"), *bundles("gfx950", "ck-free")), library_path())
 
 
-def explained(place: Place, asked: Asked, table: Path | None) -> list[dict[str, Any]]:
+def explained(place: Place, asked: CallRequest, table: Path | None) -> list[dict[str, Any]]:
     environment = place.environment({"AITER_PREBUILT_TUNED": str(table)} if table else {})
     words = [
         "explain",
@@ -156,7 +165,9 @@ def test_a_measured_row_wins(place: Place) -> None:
 
 
 def test_a_candidate_that_does_not_end_is_left_out(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    def time(place: Place, asked: Asked, symbols: Any, types: str, decision: Any, constants: Any) -> float:
+    def time(
+        place: Place, asked: CallRequest, symbols: Any, types: str, decision: Any, constants: Any
+    ) -> float:
         if decision["chosen"]:
             raise ExecutorError("run it", "instruction limit", "Correct it")
         return 2.0

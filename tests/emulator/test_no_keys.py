@@ -32,7 +32,7 @@ def test_queries_without_a_key_give_zeros(target: str) -> None:
         for text in ("SK=0 is_causal=true", "SK=0 is_causal=false"):
             said = words.read(text, cases.subject, [], manifest.targets, problems).over(cases.golden)
             bound = next(bind.bind(cases.subject, said, manifest.targets[target].fp8))
-            calls.append(make.call_of(cases, make.asked(cases, bound, 1), target))
+            calls.append(make.call_of(cases, make.question_of(cases, bound, 1), target))
     place = workers.Place(ROOT, files, target, library_path())
     lines = [line for _, line, _ in workers.executed(place, [partial(replace, call) for call in calls], 1)]
     assert len(lines) == len(calls)

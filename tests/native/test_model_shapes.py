@@ -41,7 +41,7 @@ def forgotten() -> Iterator[None]:
 
 def asked(target: str, name: str) -> list[Call]:
     """A model's calls, some numbers of tokens of each."""
-    every = ask.asked(TOLD, MANIFEST, target, ask.Filter((name,), (), (8,)))
+    every = ask.step_calls(TOLD, MANIFEST, target, ask.Filter((name,), (), (8,)))
     return [each.call for each in every if each.call is not None and each.row.tokens in TOKENS]
 
 

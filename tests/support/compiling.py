@@ -73,7 +73,7 @@ def job(name: str, symbol: str = "", backend: Any = "hip", source: str = "k.hip"
     )
 
 
-def apart(name: str) -> CompileJob:
+def separate_job(name: str) -> CompileJob:
     """A job that shares its compile with no other: its constants are its own."""
     return replace(job(name), constants=(("NAME", name),))
 

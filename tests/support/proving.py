@@ -48,7 +48,7 @@ class Making:
     def outline(self, of: Any) -> Call:
         return Call(of.subject.name, of.label, {}, ())
 
-    def asked(self, made: Any, of: Any, seed: int) -> Any:
+    def question_of(self, made: Any, of: Any, seed: int) -> Any:
         self.seeds.append(seed)
         return of
 

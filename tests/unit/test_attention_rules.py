@@ -10,7 +10,7 @@ import pytest
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.ops import _mla
 from aiter_prebuilt.ops._common import scale_of, window_of
-from build_tools.cases.latent_works import Asked, contexts, shared_out
+from build_tools.cases.latent_works import Workload, contexts, shared_out
 
 
 def seen(queries: int, keys: int, left: int, right: int) -> set[tuple[int, int]]:
@@ -59,7 +59,7 @@ def test_parts_have_room_for_each_row_that_a_list_names(heads: int, queries: int
         lengths, keys = rng.integers(1, queries + 1, batches), rng.integers(0, 900, batches)
         borders, pages = ([0, *(int(end) for end in each.cumsum())] for each in (lengths, keys))
         rows, spans, lasts = contexts(borders, pages, [1] * batches)
-        made = shared_out(Asked(rows, spans, lasts, heads, 1, 16, units, units))
+        made = shared_out(Workload(rows, spans, lasts, heads, 1, 16, units, units))
         ends = [part + end - first for _, part, first, end, *_ in made.works if part >= 0]
         assert max(ends, default=0) <= len(made.sources) * room, (lengths, keys, units)
 

@@ -125,7 +125,7 @@ def _forget() -> None:
 
 def parts(jit: Any, **other: Any) -> dict[str, Any]:
     key = (("_env_", (("FLYDSL_COMPILE_OPT_LEVEL", ""),)), ("_target_", "gfx942"), ("width", 8))
-    return flydsl_key.parts_of(flydsl_key.Asked(jit.JitFunction(launch), key), jit) | other
+    return flydsl_key.parts_of(flydsl_key.CompileInputs(jit.JitFunction(launch), key), jit) | other
 
 
 @pytest.fixture
@@ -327,7 +327,7 @@ def test_globals_that_are_known_by_name_are_one_number() -> None:
         func = staticmethod(launch)
 
     def of(*values: Any) -> dict[str, Any]:
-        asked = flydsl_key.Asked(Launcher(), (("_globals_", values),))
+        asked = flydsl_key.CompileInputs(Launcher(), (("_globals_", values),))
         return flydsl_key.parts_of(asked, Jit)
 
     one = of((("WIDE", "m"), ("scalar", 4)), (("helper", "m"), ("callable", "m", "helper")))

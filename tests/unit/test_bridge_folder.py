@@ -47,7 +47,7 @@ def package(tmp_path: Path) -> Path:
 def version(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The AITER that is here: a test may name another."""
     told = ["1.2"]
-    monkeypatch.setattr(installed, "told", lambda: told[0])
+    monkeypatch.setattr(installed, "description", lambda: told[0])
     folder._here.cache_clear()
     return told
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from aiter_prebuilt.errors import UnsupportedError
-from aiter_prebuilt_bridge import lookup_log, serving, signature_map, wording
+from aiter_prebuilt_bridge import argument_mapping, lookup_log, serving, signature_map
 from aiter_prebuilt_bridge.signature_check import Cover, among, compare
 from aiter_prebuilt_bridge.signature_map import ANY, Reading
 from aiter_prebuilt_bridge_hook import VARIABLE
@@ -235,7 +235,7 @@ def test_a_result_is_written_where_aiters_caller_wants_it() -> None:
 
     cover = compare(signature("x, y=None, dtype=None"), inspect.signature(ours), Reading(into="y"))
     assert not cover.why and cover.words is not None
-    called = wording.put(ours, cover.omitted, cover.words, None)
+    called = argument_mapping.put(ours, cover.omitted, cover.words, None)
     x, turned = torch.arange(6.0).view(2, 3), torch.full((3, 2), 7.0).T
     assert called(x).equal(x * 2) and called(x, turned) is turned and turned.equal(x * 2)
     for wrong in (torch.empty(3, 2), torch.empty(2, 3, dtype=torch.float64)):

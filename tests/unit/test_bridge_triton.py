@@ -15,7 +15,7 @@ import pytest
 from unit.test_bridge_cache import SEED, TARGET, seeds, unpacked
 
 from aiter_prebuilt.contract.kernel_cache import differences
-from aiter_prebuilt.contract.triton_key import PARTS, Asked, base32, parts_of
+from aiter_prebuilt.contract.triton_key import PARTS, CompileInputs, base32, parts_of
 from aiter_prebuilt_bridge import cache_data, lookup_log, triton_cache
 from aiter_prebuilt_bridge.errors import CacheDamagedError, CompileRefusedError
 from build_tools.pack.cache_wheel import Seed
@@ -71,7 +71,9 @@ def source(block: int = 64, module: str = "aiter.ops.triton.x", **options: Any) 
 
 
 def parts(of: Any) -> dict[str, Any]:
-    return parts_of(Asked(of, of.backend, of.options, of.environment), sys.modules["triton.runtime.cache"])
+    return parts_of(
+        CompileInputs(of, of.backend, of.options, of.environment), sys.modules["triton.runtime.cache"]
+    )
 
 
 @pytest.fixture

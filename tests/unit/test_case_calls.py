@@ -75,7 +75,7 @@ calls = ["in_row=0", "in_row=2"]
 """
     cases = toy_operator.cases(tmp_path, text)
     bounds = make.bounds(cases, "gfx942", toy_operator.targets()["gfx942"])
-    same, over = (make.asked(cases, bound, 1).inputs["input"] for bound in bounds)
+    same, over = (make.question_of(cases, bound, 1).inputs["input"] for bound in bounds)
     assert same is not None and over is not None
     assert (same == same[0]).all() and len(np.unique(same)) > 1
     assert (over[1:, :4] == over[:-1, 2:]).all() and len(np.unique(over)) > 6

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from support import planned
-from support.compiling import apart, job, triton
+from support.compiling import job, separate_job, triton
 
 from build_tools.compile.compile import batches
 from build_tools.records import KernelArg
@@ -39,7 +39,9 @@ def names(*jobs: Any, workers: int = 1) -> list[list[str]]:
 
 
 def test_keys_stay_with_their_jobs_and_large_batches_come_first() -> None:
-    mixed = batches([(apart("a"), "1"), (triton("t0"), "2"), (triton("t1"), "3"), (apart("b"), "4")], 1)
+    mixed = batches(
+        [(separate_job("a"), "1"), (triton("t0"), "2"), (triton("t1"), "3"), (separate_job("b"), "4")], 1
+    )
     assert [[(one.id, key) for one, key in batch] for batch in mixed] == [
         [("t0", "2"), ("t1", "3")], [("a", "1")], [("b", "4")]
     ]  # fmt: skip
@@ -50,7 +52,7 @@ def test_keys_stay_with_their_jobs_and_large_batches_come_first() -> None:
 def test_what_a_worker_gets_of_one_source_is_not_counted_by_other_backends() -> None:
     """The cores are shared by the jobs that are split, not by those that are one compile anyhow."""
     jobs = [triton(f"t{number}") for number in range(4)]
-    assert names(*jobs, *(apart(f"h{number}") for number in range(4)), workers=2)[:2] == [
+    assert names(*jobs, *(separate_job(f"h{number}") for number in range(4)), workers=2)[:2] == [
         ["t0", "t1"],
         ["t2", "t3"],
     ]

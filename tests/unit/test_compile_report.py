@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import TOOLS, Backend, apart, job, write
+from support.compiling import TOOLS, Backend, job, separate_job, write
 
 from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
@@ -81,7 +81,7 @@ def test_a_report_has_a_row_for_each_job_sorted(tmp_path: Path) -> None:
 
 def test_the_report_is_written_where_it_is_asked_for(root: Path, backend: Backend, told: list[str]) -> None:
     report = root / "report.json"
-    jobs = [apart("a"), apart("b")]
+    jobs = [separate_job("a"), separate_job("b")]
     compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, report=report)
     text = report.read_text()
     assert text == table_text(json.loads(text)) and text.count('\n{"id": ') == 2, "a line for each job"
@@ -119,7 +119,7 @@ def test_an_end_from_outside_ends_children_first_and_starts_nothing_more(
     backend.work = work
     monkeypatch.setattr(stage, "kill_all", kill)
     report = root / "report.json"
-    jobs = [apart(str(number)) for number in range(6)]
+    jobs = [separate_job(str(number)) for number in range(6)]
     with pytest.raises(type(error)):
         compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1, report=report)
     assert told == ["killed", "allowed"]

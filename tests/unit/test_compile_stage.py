@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from support import amdgpu_elf
-from support.compiling import TOOLS, Backend, Many, Work, apart, job, triton, write
+from support.compiling import TOOLS, Backend, Many, Work, job, separate_job, triton, write
 
 from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
@@ -74,7 +74,7 @@ def test_what_is_missing_is_compiled_kept_and_taken_the_next_time(
     root: Path, backend: Backend, watched: Watched
 ) -> None:
     store = Store(root / "store")
-    jobs = [apart("b"), apart("a"), apart("c")]
+    jobs = [separate_job("b"), separate_job("a"), separate_job("c")]
     first = compile_jobs(jobs[:2], TOOLS, store, root=root, workers=1)
     assert sorted(backend.asked) == ["a", "b"] and watched.totals == [2]
     for asked, result in zip(jobs[:2], first, strict=True):
@@ -97,7 +97,7 @@ def test_what_is_missing_is_compiled_kept_and_taken_the_next_time(
 
 def test_nothing_is_compiled_where_only_the_store_may_answer(root: Path, backend: Backend) -> None:
     store = Store(root / "store")
-    jobs = [apart("b"), apart("a"), apart("c")]
+    jobs = [separate_job("b"), separate_job("a"), separate_job("c")]
     first = compile_jobs(jobs[:2], TOOLS, store, root=root, workers=1)
     assert len(backend.asked) == 2
     taken = compile_jobs(jobs[:2], TOOLS, store, root=root, stored_only=True)
@@ -122,13 +122,13 @@ def test_what_is_damaged_where_several_share_it_is_told(root: Path, backend: Bac
     store = SharedStore(
         Store(root / "store"), place_at(f"file://{root}/mount"), None, lambda _data, _name: "x"
     )
-    (built,) = compile_jobs([apart("a")], TOOLS, store, root=root, workers=1)
+    (built,) = compile_jobs([separate_job("a")], TOOLS, store, root=root, workers=1)
     assert built.path is not None
     name = object_name(built.path.name)
     (root / "mount" / name).write_bytes(b"other")
     other = SharedStore(Store(root / "other"), store.place)
     with pytest.raises(NotStoredError) as refused:
-        compile_jobs([apart("a")], TOOLS, other, root=root, stored_only=True)
+        compile_jobs([separate_job("a")], TOOLS, other, root=root, stored_only=True)
     assert f"damaged in file://{root}/mount: {name}" in str(refused.value)
     assert "Lay the stores" not in str(refused.value)
 
@@ -165,7 +165,7 @@ def test_a_failure_has_the_words_of_its_compiler(
     root: Path, backend: Backend, watched: Watched, error: Exception, command: str, status: int, log: str
 ) -> None:
     backend.work = failing(error)
-    jobs = [apart("bad"), apart("good")]
+    jobs = [separate_job("bad"), separate_job("good")]
     failed, good = compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1)
     assert (failed.ok, failed.command, failed.exit_code, failed.log) == (False, command, status, log)
     assert (failed.path, failed.symbol, failed.cached, len(failed.key)) == (None, "", False, 64)
@@ -242,7 +242,7 @@ def test_as_many_compiles_at_once_as_asked_for_or_cores(
         return write(job, workdir)
 
     backend.work = together
-    jobs = [apart(f"j{number}") for number in range(3)]
+    jobs = [separate_job(f"j{number}") for number in range(3)]
     results = compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, **asked)
     assert all(result.ok for result in results)
 

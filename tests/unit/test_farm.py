@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.compiling import TOOLS, Backend, apart, job
+from support.compiling import TOOLS, Backend, job, separate_job
 from support.compiling import write as write_result
 
 from build_tools.compile import compile as stage
@@ -148,7 +148,7 @@ def sent(jobs: list[CompileJob], root: Path, place: ObjectPlace, tmp_path: Path)
 
 
 def test_what_travels_holds_no_path(root: Path, place: ObjectPlace, tmp_path: Path) -> None:
-    unit = sent([apart("a"), apart("b")], root, place, tmp_path)
+    unit = sent([separate_job("a"), separate_job("b")], root, place, tmp_path)
     data = pickle.dumps(unit)
     assert pickle.loads(data) == unit and len(data) < 4000
     for word in (str(tmp_path), str(ROOT), sys.prefix, str(Path.home())):
@@ -169,7 +169,7 @@ def test_a_worker_compiles_what_it_was_told_by_digest(
         return write_result(asked, folder)
 
     backend.work = work
-    answer = bench.perform(sent([apart("a")], root, place, tmp_path))
+    answer = bench.perform(sent([separate_job("a")], root, place, tmp_path))
     assert answer.refusal is None and not answer.failures and answer.worker == "there:1"
     assert seen == ["k.hip", pins.FILE], "a file that no job names is not there"
     (row,) = answer.rows
@@ -193,7 +193,7 @@ def test_a_compile_that_fails_is_an_answer(
         raise JobFailedError("compile a", "exit code 3", "Mend it", command="cc a", status=3, log="a:1: no")
 
     backend.work = work
-    answer = bench.perform(sent([apart("a")], root, place, tmp_path))
+    answer = bench.perform(sent([separate_job("a")], root, place, tmp_path))
     (failure,) = answer.failures
     assert (failure.job, failure.command, failure.status) == ("a", "cc a", 3) and "a:1: no" in failure.log
     assert not answer.rows and backend.asked == ["a"]
@@ -219,7 +219,7 @@ def test_a_worker_with_other_tools_refuses(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
-    refusal = _refused(bench, replace(sent([apart("a")], root, place, tmp_path), **change), backend)
+    refusal = _refused(bench, replace(sent([separate_job("a")], root, place, tmp_path), **change), backend)
     assert refusal.error == ToolsDifferError.__name__ and said in refusal.found
     assert refusal.asked == "compile a on there:1" and "the same commit" in refusal.fix
 
@@ -227,7 +227,7 @@ def test_a_worker_with_other_tools_refuses(
 def test_a_worker_with_another_key_refuses(
     bench: Bench, root: Path, place: ObjectPlace, tmp_path: Path, backend: Backend
 ) -> None:
-    unit = sent([apart("a"), apart("b")], root, place, tmp_path)
+    unit = sent([separate_job("a"), separate_job("b")], root, place, tmp_path)
     refusal = _refused(bench, replace(unit, keys=(unit.keys[0], "0" * 64)), backend)
     assert refusal.error == KeyDiffersError.__name__ and refusal.asked == "compile b on there:1"
     # A job that was changed on its way.
@@ -239,7 +239,7 @@ def test_a_worker_with_another_key_refuses(
 def test_inputs_are_what_their_digests_say(
     bench: Bench, root: Path, place: ObjectPlace, tmp_path: Path, backend: Backend
 ) -> None:
-    unit = sent([apart("a")], root, place, tmp_path)
+    unit = sent([separate_job("a")], root, place, tmp_path)
     file = tmp_path / "place" / input_name(unit.inputs[0][1])
     file.write_text("swapped")
     refusal = _refused(bench, unit, backend)
@@ -257,7 +257,7 @@ def test_inputs_are_what_their_digests_say(
 def test_an_object_that_the_place_has_wrong_travels_itself(
     bench: Bench, root: Path, place: ObjectPlace, tmp_path: Path, backend: Backend
 ) -> None:
-    unit = sent([apart("a")], root, place, tmp_path)
+    unit = sent([separate_job("a")], root, place, tmp_path)
     (row,) = bench.perform(unit).rows
     (tmp_path / "place" / object_name(row.sha256)).write_bytes(b"damaged")
     (again,) = bench.perform(unit).rows
@@ -274,7 +274,7 @@ def _kept(answer: Answer, unit: Unit, place: ObjectPlace, root: Path, tmp_path: 
 def test_who_leads_keeps_what_it_asked_for_alone(
     bench: Bench, root: Path, place: ObjectPlace, tmp_path: Path, backend: Backend
 ) -> None:
-    unit = sent([apart("a"), apart("b")], root, place, tmp_path)
+    unit = sent([separate_job("a"), separate_job("b")], root, place, tmp_path)
     answer = bench.perform(replace(unit, jobs=unit.jobs[:1], keys=unit.keys[:1]))
     good, silent = _kept(answer, unit, place, root, tmp_path)
     assert good.ok and good.path == Store(tmp_path / "kept").object_path(answer.rows[0].sha256)
@@ -379,7 +379,7 @@ def test_a_build_with_nothing_to_do_starts_no_farm(root: Path, backend: Backend,
         asked.append(len(missing))
         yield from (CompileResult(each, key, True, Path("x")) for each, key in missing)
 
-    jobs = [apart("a"), apart("b")]
+    jobs = [separate_job("a"), separate_job("b")]
     store = Store(tmp_path / "store")
     compile_jobs(jobs[:1], TOOLS, store, root=root)
     for _ in range(2):
@@ -392,11 +392,16 @@ def test_a_build_with_nothing_to_do_starts_no_farm(root: Path, backend: Backend,
 
 def test_classes_of_memory() -> None:
     known = Peaks({"amd k.hip": 900}, {"amd hip": 100, "nvidia hip": 9000})
-    asked = apart("a")
+    asked = separate_job("a")
     assert known.class_of(asked) == 2048 and known.class_of(replace(asked, source="l.hip")) == 1024
     assert known.class_of(replace(asked, target=replace(asked.target, vendor="nvidia"))) == CLASSES[-1]
     assert Peaks().class_of(asked) == UNKNOWN and known.class_of(asked, 3000) == 3000
-    jobs = [apart("a"), apart("b"), replace(apart("c"), source="l.hip"), replace(apart("d"), source="m.hip")]
+    jobs = [
+        separate_job("a"),
+        separate_job("b"),
+        replace(separate_job("c"), source="l.hip"),
+        replace(separate_job("d"), source="m.hip"),
+    ]
     told = record_of(jobs, {"a": 100 << 20, "b": (600 << 20) + 1, "c": 5 << 20})
     assert told == {"version": 1, "backends": {"amd hip": 601}, "sources": {"amd l.hip": 5}}
     assert recorded().backends["amd triton"] > 100, "the committed one"

@@ -14,7 +14,7 @@ from support import torch_kernels  # noqa: E402
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 from aiter_prebuilt.ops import _fused_moe_8bit  # noqa: E402
-from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
+from aiter_prebuilt.ops._fused_moe import MoeCall  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
 TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 5, 4, 2, 128, 128
@@ -321,8 +321,8 @@ def test_which_calls_aiters_assembly_takes(call: dict[str, Any], assembled: bool
         "w1_scale": torch.empty(experts, 2 * columns, 1, device="meta"),
     }
     options = {"activation": 0, "doweight_stage1": False, "gate_mode": "separated"}
-    values: dict[str, Any] = dict.fromkeys(Asked._fields) | {"copies": 1} | tensors | options | given
-    asked = Asked(**values)
+    values: dict[str, Any] = dict.fromkeys(MoeCall._fields) | {"copies": 1} | tensors | options | given
+    asked = MoeCall(**values)
     assert _fused_moe_8bit._assembly(asked, asked.activation) is assembled
 
 

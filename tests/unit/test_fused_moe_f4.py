@@ -15,7 +15,7 @@ import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 from aiter_prebuilt.ops import _fused_moe_f4  # noqa: E402
-from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
+from aiter_prebuilt.ops._fused_moe import MoeCall  # noqa: E402
 
 E, TOPK, H, EI = 3, 2, 256, 256
 _FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
@@ -160,14 +160,14 @@ def test_rows_of_choices_apart_have_the_type_of_those_together(
     assert (apart.float().sum(1) - together.float()).norm() < 0.004 * together.float().norm()
 
 
-def _asked(**changes: Any) -> Asked:
+def _asked(**changes: Any) -> MoeCall:
     rows = changes.pop("rows", 4)
-    plain: dict[str, Any] = dict.fromkeys(Asked._fields) | {
+    plain: dict[str, Any] = dict.fromkeys(MoeCall._fields) | {
         "copies": 1,
         "hidden_states": torch.empty(rows, H), "gate_mode": "separated", "activation": 0, "hidden_pad": 0, "intermediate_pad": 0,
         "w1_scale": torch.empty(0), "w2_scale": torch.empty(0), "doweight_stage1": False,
     }  # fmt: skip
-    return Asked(**(plain | changes))
+    return MoeCall(**(plain | changes))
 
 
 @pytest.mark.parametrize(

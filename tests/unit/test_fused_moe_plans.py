@@ -16,7 +16,7 @@ import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 from aiter_prebuilt.ops import _fused_moe_f4, _group_codes  # noqa: E402
-from aiter_prebuilt.ops._fused_moe import Asked  # noqa: E402
+from aiter_prebuilt.ops._fused_moe import MoeCall  # noqa: E402
 
 MODULE: Any = sys.modules[ap.fused_moe.__module__]
 BF16, F16, F32 = torch.bfloat16, torch.float16, torch.float32
@@ -50,7 +50,7 @@ def asked(kind: int, tokens: int, marks: tuple[bool, bool], present: bool, **opt
         "intermediate_pad": 0, "swiglu_limit": None, "beta": None, "linear_beta": None, "gate_mode": "separated",
         "quant_dtype_a": None,
     } | options  # fmt: skip
-    assert tuple(said) == Asked._fields[:-1]
+    assert tuple(said) == MoeCall._fields[:-1]
     return [*said.values(), *marks]
 
 
@@ -187,7 +187,7 @@ def test_what_a_plan_leaves_to_the_function() -> None:
 )
 def test_refusals_are_those_of_the_function(kind: int, options: dict[str, Any], said: str) -> None:
     given = asked(kind if kind in KINDS else 0, 5, (False, False), False, **options, quant_type=kind)
-    names = dict(zip(Asked._fields[:-1], given, strict=False))
+    names = dict(zip(MoeCall._fields[:-1], given, strict=False))
     with pytest.raises(UnsupportedError) as found:
         ap.fused_moe(**names)
     assert said in str(found.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from build_tools.generate import makers, scaffold
+from build_tools.generate import result_allocation, scaffold
 from build_tools.generate.python_text import substituted
 from build_tools.manifest.grammar import parse_tensor
 
@@ -28,7 +28,7 @@ def test_where_a_size_is_to_be_had() -> None:
         parse_tensor(name, text, {})
         for name, text in (("a", "f32[*M, N, K, 3, K*2]"), ("b", "f32[P, _, N, Q]"), ("c", "f32[*Q, M]"))
     ]
-    assert makers._places(given) == {
+    assert result_allocation._places(given) == {
         "N": "a.shape[-4]", "K": "a.shape[-3]", "P": "b.shape[0]", "Q": "b.shape[3]", "M": "c.shape[-1]",
     }  # fmt: skip
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from support import trees
-from support.compiling import apart
+from support.compiling import separate_job
 
 from build_tools.compile.backends import hip, hip_tree
 from build_tools.compile.fingerprint import file_of
@@ -23,7 +23,7 @@ FILES = {
     "meta/csrc/include/unused.h": b"",
 }
 OURS = {"torch/all.h": '#include "../names.hpp"\n', "names.hpp": "", "ck_tile/core.hpp": "", "other.hpp": ""}
-JOB = replace(apart("one"), source=SOURCE, symbol="a::k<bf16, 8>", inputs=(SOURCE,))
+JOB = replace(separate_job("one"), source=SOURCE, symbol="a::k<bf16, 8>", inputs=(SOURCE,))
 
 
 @pytest.fixture
@@ -142,4 +142,4 @@ def test_all_kernels_of_a_file_are_one_compile() -> None:
     whole = file_of(JOB)
     assert whole is not None and whole == file_of(other) and whole.symbol == ""
     assert file_of(replace(JOB, target=replace(JOB.target, name="gfx950"))) != whole
-    assert file_of(apart("own")) is None and file_of(replace(JOB, backend="asm")) is None
+    assert file_of(separate_job("own")) is None and file_of(replace(JOB, backend="asm")) is None

@@ -50,7 +50,7 @@ def test_another_verdict_is_another_judge(package: Path, name: str, before: str,
 def test_decides_about_every_module_that_it_imports() -> None:
     """A new import of the judge is followed, unless somebody says that it judges nothing."""
     graph = judge_graph(PACKAGE)
-    modules = {module for module, _ in graph.reached([ENTRY])}
+    modules = {module for module, _ in graph.reachable([ENTRY])}
     assert all(module.startswith("aiter_prebuilt.") for module in modules)
     assert modules.isdisjoint(NOT_JUDGING)
     imported = {

@@ -10,7 +10,7 @@ import pytest
 
 import aiter_prebuilt
 from aiter_prebuilt.errors import DriverError
-from build_tools.cases.latent_works import OVERHEAD, Asked, Works, contexts, folds, shared_out, tiles_of
+from build_tools.cases.latent_works import OVERHEAD, Workload, Works, contexts, folds, shared_out, tiles_of
 
 #: (heads, queries of a batch at least and at most, keys of a page)
 KINDS = [
@@ -19,7 +19,7 @@ KINDS = [
 ]  # fmt: skip
 
 
-def drawn(seed: int, heads: int, least: int, most: int, size: int) -> Asked:
+def drawn(seed: int, heads: int, least: int, most: int, size: int) -> Workload:
     """A random batch; some contexts have no key, none has fewer keys than queries."""
     draw = random.Random(seed)
     batches, units = draw.choice([1, 2, 3, 9, 70]), draw.choice([1, 2, 5, 17, 64, 304])
@@ -32,10 +32,10 @@ def drawn(seed: int, heads: int, least: int, most: int, size: int) -> Asked:
     borders = [[sum(each[:place]) for place in range(batches + 1)] for each in (counts, pages)]
     spans = contexts(borders[0], borders[1], lasts, size, fold, 1 if fold > 1 else 0)
     block, parts = draw.choice([1, 16, 64]), draw.choice([units, max(1, units // 2)])
-    return Asked(*spans, heads, size, block, units, parts)
+    return Workload(*spans, heads, size, block, units, parts)
 
 
-def seen(asked: Asked, work: tuple[int, ...]) -> dict[int, range]:
+def seen(asked: Workload, work: tuple[int, ...]) -> dict[int, range]:
     """The keys of a context that each query of a work sees: the last query of the context sees all of them."""
     context, _, first, end, start, stop, behind, _ = work
     begin = (start - asked.pages[context][0]) * asked.size
@@ -128,7 +128,9 @@ def test_tiles_name_the_rows_of_their_parts(seed: int, kind: tuple[int, int, int
 
 
 def test_each_query_alone_has_its_best_keys() -> None:
-    made: Works = shared_out(Asked(*contexts([0, 2, 4], [0, 5, 900], [1, 1], 1, 1, 2, 64), 16, 1, 16, 4, 4))
+    made: Works = shared_out(
+        Workload(*contexts([0, 2, 4], [0, 5, 900], [1, 1], 1, 1, 2, 64), 16, 1, 16, 4, 4)
+    )
     assert [work[2:7] for work in made.works] == [
         (0, 1, 0, 5, 0),
         (1, 2, 64, 69, 0),
@@ -140,11 +142,11 @@ def test_each_query_alone_has_its_best_keys() -> None:
 def test_a_part_is_not_cut_shorter_than_its_queries() -> None:
     """AITER's rule would leave two keys to the last part, of which the first of three queries sees none."""
     for last, parts in ((2, [(0, 274)]), (3, [(0, 272), (272, 275)])):
-        made = shared_out(Asked([(0, 3)], [(0, 16 * 17 + last)], [1], 16, 1, 16, 2, 2))
+        made = shared_out(Workload([(0, 3)], [(0, 16 * 17 + last)], [1], 16, 1, 16, 2, 2))
         assert [work[4:6] for work in made.works] == parts
     for last in range(1, 4):
         for blocks in range(1, 90):
-            works = shared_out(Asked([(0, 3)], [(0, 16 * blocks + last)], [1], 16, 1, 16, 4, 4)).works
+            works = shared_out(Workload([(0, 3)], [(0, 16 * blocks + last)], [1], 16, 1, 16, 4, 4)).works
             assert all(work[5] + work[6] - work[4] >= 3 for work in works)
 
 

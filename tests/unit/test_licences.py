@@ -105,11 +105,11 @@ def test_the_project_says_the_expression_of_the_runtime() -> None:
 
 
 def test_a_file_of_a_tree_brings_in_whose_notice_it_has() -> None:
-    assert licences.told("Copyright (C) 2024, The vLLM team.\n// by FlashInfer team.") == (
+    assert licences.parts_in("Copyright (C) 2024, The vLLM team.\n// by FlashInfer team.") == (
         "aiter-vllm",
         "aiter-flashinfer",
     )
-    assert licences.told("Copyright (C) 2024, Advanced Micro Devices, Inc.") == ()
+    assert licences.parts_in("Copyright (C) 2024, Advanced Micro Devices, Inc.") == ()
     assert licences.expression(["aiter"]) == "MIT"
     assert licences.expression(["aiter", "aiter-vllm"]) == "MIT AND Apache-2.0"
 

@@ -65,11 +65,21 @@ def test_functions_are_those_of_cpp_and_of_python(tree: Modules) -> None:
 
 def test_what_a_python_function_comes_to_call(tree: Modules) -> None:
     python = tree.python
-    assert python.reached("one_mul") == {("module_one", "one_mul")}
-    assert python.reached("both") == {("module_two_asm", "two_asm"), ("module_one", "one_add")}
-    assert python.reached("outer") == {*python.reached("both"), ("module_three", "three")}
-    assert python.reached("stepped") == {("module_one", "one_mul")} and python.named("Step") == ()
-    assert python.reached("alone") == python.reached("nothing") == python.reached("nobody") == frozenset()
+    assert python.functions_reached_by("one_mul") == {("module_one", "one_mul")}
+    assert python.functions_reached_by("both") == {("module_two_asm", "two_asm"), ("module_one", "one_add")}
+    assert python.functions_reached_by("outer") == {
+        *python.functions_reached_by("both"),
+        ("module_three", "three"),
+    }
+    assert (
+        python.functions_reached_by("stepped") == {("module_one", "one_mul")} and python.named("Step") == ()
+    )
+    assert (
+        python.functions_reached_by("alone")
+        == python.functions_reached_by("nothing")
+        == python.functions_reached_by("nobody")
+        == frozenset()
+    )
     (place,) = python.named("one_add")
     assert place.parameters == ("x", "y", "limit") and python.named("nobody") == ()
 

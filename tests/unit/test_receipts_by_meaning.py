@@ -74,7 +74,7 @@ class Proofs:
         return {
             name
             for name, mine in self.roots.items()
-            if any(where in graph.reached(roots) for graph, roots in mine)
+            if any(where in graph.reachable(roots) for graph, roots in mine)
         }
 
     def reached(self) -> dict[str, set[str]]:
@@ -82,7 +82,7 @@ class Proofs:
         found: dict[str, set[str]] = {}
         for mine in self.roots.values():
             for graph, roots in mine:
-                for module, name in graph.reached(roots):
+                for module, name in graph.reachable(roots):
                     found.setdefault(module, set()).add(name)
         return found
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.compiling import TOOLS, Backend, apart, write
+from support.compiling import TOOLS, Backend, separate_job, write
 
 from build_tools.compile import compile as stage
 from build_tools.compile.backends.built import Built
@@ -23,7 +23,7 @@ from build_tools.errors import CompileFailedError, JobFailedError, RecheckError,
 from build_tools.records import CompileJob, CompileResult
 from build_tools.verbs.build import build
 
-JOBS = [apart(f"job{number:02}") for number in range(30)]
+JOBS = [separate_job(f"job{number:02}") for number in range(30)]
 
 
 @pytest.fixture

@@ -126,7 +126,7 @@ TOY = Models(
 
 
 def test_each_call_is_made_with_the_sizes_of_each_step() -> None:
-    made = list(ask.asked(TOY, MANIFEST, "gfx950", Filter()))
+    made = list(ask.step_calls(TOY, MANIFEST, "gfx950", Filter()))
     assert [(each.row.ranks, each.row.call, each.row.tokens) for each in made if each.row.ranks == 2] == [
         *((2, "norm", tokens) for tokens in (1, 8, 64, 1024)), *((2, "gone", tokens) for tokens in (1, 8, 64)),
         *((2, "mm", tokens) for tokens in (1, 8, 64, 1024)),
@@ -136,9 +136,9 @@ def test_each_call_is_made_with_the_sizes_of_each_step() -> None:
     assert last.call is not None and last.call.arguments["B"] == Array("bf16", (64, 256), (256, 1), 0, None)
     assert made[0].row.arguments == "bf16[1, 64], bf16[64], 1e-05"
     assert [each.call for each in made if each.row.state == records.NOT_SERVED] == [None] * 6
-    few = ask.asked(TOY, MANIFEST, "gfx942", Filter(("toy",), ("rms_norm", "nobody"), (4,)))
+    few = ask.step_calls(TOY, MANIFEST, "gfx942", Filter(("toy",), ("rms_norm", "nobody"), (4,)))
     assert {(each.row.call, each.row.ranks) for each in few} == {("norm", 4)}
-    assert not list(ask.asked(TOY, MANIFEST, "gfx942", Filter(models=("other",))))
+    assert not list(ask.step_calls(TOY, MANIFEST, "gfx942", Filter(models=("other",))))
 
 
 def answer(**said: Any) -> dict[str, Any]:
@@ -158,7 +158,7 @@ def explain(target: str, calls: Iterable[Call]) -> Iterator[Mapping[str, Any]]:
 
 
 def rows(target: str = "gfx950") -> list[Row]:
-    every = ask.asked(TOY, MANIFEST, target, Filter(ranks=(1,)))
+    every = ask.step_calls(TOY, MANIFEST, target, Filter(ranks=(1,)))
     return ask.answered(every, ask.operators_of(MANIFEST), target, explain)
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from support.compiling import apart, job, triton
+from support.compiling import job, separate_job, triton
 
 from build_tools.compile.shards import (
     RECORD,
@@ -36,7 +36,9 @@ def _parts(jobs: list[CompileJob], count: int, known: Recorded) -> list[list[str
 
 
 def test_every_job_lies_in_one_shard_in_the_order_of_the_plan() -> None:
-    jobs = [triton(f"t{number}") for number in range(17)] + [apart(f"a{number}") for number in range(6)]
+    jobs = [triton(f"t{number}") for number in range(17)] + [
+        separate_job(f"a{number}") for number in range(6)
+    ]
     random.shuffle(jobs)
     order = [each.id for each in jobs]
     for count in (1, 2, 5, 40):
@@ -58,7 +60,9 @@ def test_seconds_decide_and_not_counts() -> None:
 def test_jobs_of_one_compile_stay_together_and_count_once() -> None:
     known = Recorded({"amd k.hip": 5.0, "amd aiter:a.cu": 7.0})
     alike = [job(f"k{number}") for number in range(4)]  # of one source, without constants: one compile
-    tree = [replace(apart(f"f{number}"), source="aiter:a.cu", symbol=f"f{number}") for number in range(3)]
+    tree = [
+        replace(separate_job(f"f{number}"), source="aiter:a.cu", symbol=f"f{number}") for number in range(3)
+    ]
     # What a compile of the tree's file is made with decides the file's object: other constants, another compile.
     tree = [replace(each, constants=()) for each in tree]
     parts = _parts([*alike, *tree], 2, known)
@@ -84,7 +88,7 @@ def test_units_of_a_farm_are_no_longer_than_a_workers_part() -> None:
 
 def test_a_source_that_nobody_recorded_costs_what_its_backend_does() -> None:
     known = Recorded({"amd t.py": 2.0}, {"amd triton": 0.5, "nvidia triton": 4.0})
-    assert seconds_of([triton("a"), triton("b", "new.py"), apart("c")], known) == 2.0 + 0.5 + 1.0
+    assert seconds_of([triton("a"), triton("b", "new.py"), separate_job("c")], known) == 2.0 + 0.5 + 1.0
 
 
 def test_a_record_holds_means_of_compiles() -> None:

@@ -189,11 +189,12 @@ def test_an_object_that_is_lacking_is_damage_until_it_is_written(
     for _ in range(2):
         assert store.get(KEY) is None
     assert (
-        f"\ndamaged in file://{mount}: {name} (" in behind.told() and "remove those objects" in behind.told()
+        f"\ndamaged in file://{mount}: {name} (" in behind.describe()
+        and "remove those objects" in behind.describe()
     )
     (mount / name).unlink()
     put(store)
-    assert behind.counts.damaged == set() and "damaged" not in behind.told()
+    assert behind.counts.damaged == set() and "damaged" not in behind.describe()
     assert (mount / name).read_bytes() == DATA
 
 
@@ -334,7 +335,7 @@ def test_what_a_build_says_of_it(mount: Path, tmp_path: Path, keys: dict[str, tu
         store = behind(Store(tmp_path / f"s{len(told)}"))
         store.get(KEY)
         put(store, "ef" + "2" * 62, STRANGE)
-        told.append(behind.told())
+        told.append(behind.describe())
     assert told == [
         f"{url}: 1 results taken (unsigned: believed as far as you know who may write there)",
         f"{url}: 0 results taken, 1 of writers that --trust does not name were left there",

@@ -182,7 +182,7 @@ def test_a_build_is_known_by_what_it_was_asked_for(root: Path, monkeypatch: pyte
 
     def noted(choice: Settings) -> None:
         made: Any = Tools()
-        words = build.asked(choice)
+        words = build.plan_request(choice)
         stamp.write(choice.bundles, words, stamp.state(root, made, words), ["t.apb"])
 
     for choice in choices:
@@ -203,7 +203,7 @@ def test_a_shard_is_never_known(root: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (root / "store").mkdir()
     part = Settings(root, root / "store", root / "build/bundles", shard="1/2")
     made: Any = Tools()
-    words = build.asked(part)
+    words = build.plan_request(part)
     stamp.write(part.bundles, words, stamp.state(root, made, words), ["t.apb"])
     assert build.unchanged(part) is None
 

@@ -46,7 +46,7 @@ def compute(
     for target in _targets(manifest, targets):
         files = _files(manifest, bundles, target)
         sets |= {path.name: notes.read(path).get("ck", "tuned") for path in files}
-        every = ask.asked(told, manifest, target, only)
+        every = ask.step_calls(told, manifest, target, only)
         rows += ask.answered(every, ask.operators_of(manifest), target, _explain(files))
     return Shapes(tuple(rows), sets, tuple(notes.stale_in(options.ROOT, bundles)))
 

@@ -18,7 +18,7 @@ from aiter_prebuilt.inspection import call_forms
 from aiter_prebuilt.launch import dispatch
 
 if TYPE_CHECKING:
-    from aiter_prebuilt.inspection.call_forms import Asked, CallForms
+    from aiter_prebuilt.inspection.call_forms import CallForms, SizedCall
 
 HELP = "is each call of a model's steps served here, by which kernel, and was that proved"
 #: As a target's name begins whose calls these are; the forms are AITER's, which has no others.
@@ -62,7 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the table; 0, also where something is not served: the table says it."""
     forms = call_forms.load()
-    calls = asked(forms, options.model, options.engine)
+    calls = model_calls(forms, options.model, options.engine)
     found = [row for target in _targets(options.target) for row in rows(forms, calls, target)]
     if options.json:
         written = {each.form.name: each.form.text for each in calls}
@@ -77,7 +77,7 @@ def execute(options: argparse.Namespace) -> int:
     return 0
 
 
-def asked(forms: CallForms, model: str, engine: str | None) -> tuple[Asked, ...]:
+def model_calls(forms: CallForms, model: str, engine: str | None) -> tuple[SizedCall, ...]:
     """Select the calls of a model.
 
     With an engine: those of the engine, and the calls that its functions make.
@@ -123,7 +123,7 @@ def _targets(asked: str | None) -> list[str]:
     return found
 
 
-def rows(forms: CallForms, calls: Iterable[Asked], target: str) -> list[Row]:
+def rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> list[Row]:
     """Find this machine's launch for each call.
 
     Functions around others have rows for their calls, too.
@@ -131,7 +131,7 @@ def rows(forms: CallForms, calls: Iterable[Asked], target: str) -> list[Row]:
     return list(_joined(list(_rows(forms, calls, target))))
 
 
-def _rows(forms: CallForms, calls: Iterable[Asked], target: str) -> Iterator[Row]:
+def _rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> Iterator[Row]:
     from aiter_prebuilt.execute.explain import explain, facts_of
 
     proved = _proved(target)

@@ -74,7 +74,7 @@ class CodeGraph:
             state.update(part.encode())
         return state.hexdigest()[:_DIGITS]
 
-    def reached(self, roots: Iterable[Definition]) -> tuple[Definition, ...]:
+    def reachable(self, roots: Iterable[Definition]) -> tuple[Definition, ...]:
         """List the definitions that are reached from ``roots``, in order."""
         found = dict.fromkeys(self._root(root) for root in roots)
         left = list(found)

@@ -29,7 +29,7 @@ _CLOSURE: Final = ",closure:"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompileInputs:
     """The inputs of one FlyDSL compile: the compiler's own objects.
 
     ``launcher``: a ``JitFunction``; ``key``: the half of its key that has the call.
@@ -53,7 +53,7 @@ def cache_key(folder: str, call: str) -> str:
     return f"{folder}/{hashlib.sha256(call.encode()).hexdigest()[:16]}"
 
 
-def parts_of(asked: Asked, jit: Any) -> dict[str, Any]:
+def parts_of(asked: CompileInputs, jit: Any) -> dict[str, Any]:
     """Return the parts of its key.
 
     ``jit``: the module ``flydsl.compiler.jit_function``.

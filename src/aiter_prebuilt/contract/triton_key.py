@@ -26,7 +26,7 @@ PARTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CompileInputs:
     """The inputs of one Triton compile: the compiler's own objects."""
 
     src: Any
@@ -45,7 +45,7 @@ def base32(digest: str) -> str:
     return base64.b32encode(bytes.fromhex(digest)).decode("ascii").rstrip("=")
 
 
-def parts_of(asked: Asked, cache: Any) -> dict[str, Any]:
+def parts_of(asked: CompileInputs, cache: Any) -> dict[str, Any]:
     """Return the parts of its key.
 
     ``cache``: the module ``triton.runtime.cache``.

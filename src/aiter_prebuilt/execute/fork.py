@@ -82,14 +82,14 @@ def forked(call: Call, vendor: str | None, ordinal: int, limit: float) -> Execut
 
 
 def _child(call: Call, vendor: str | None, ordinal: int, writer: int) -> None:
-    def told(words: dict[str, Any]) -> None:
+    def send(words: dict[str, Any]) -> None:
         data = json.dumps(words).encode() + b"\n"
         while data:
             data = data[os.write(writer, data) :]
 
     status = 1
     try:
-        told(asdict(here(call, vendor, ordinal, told)))
+        send(asdict(here(call, vendor, ordinal, send)))
         status = 0
     finally:
         os._exit(status)  # nothing of the parent's may run twice: no handler, no buffer

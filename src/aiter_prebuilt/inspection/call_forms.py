@@ -46,7 +46,7 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class SizedCall:
     """A form with the sizes of one step: ``step`` is decode or prefill, of so many ``tokens``; ``layer``: the linear layer that
     it computes, if any. ``arguments`` by name, with ``fp8`` for the target's own type.
     """
@@ -63,7 +63,7 @@ class Model:
     """``name``: of its published configuration."""
 
     name: str
-    calls: tuple[Asked, ...]
+    calls: tuple[SizedCall, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class CallForms:
     models: Mapping[str, Model]
     fp8: Mapping[str, str]
 
-    def call(self, asked: Asked, target: str) -> Call:
+    def call(self, asked: SizedCall, target: str) -> Call:
         """Build the call that the native choice is asked about.
 
         Tensors have no data.
@@ -97,7 +97,7 @@ def load() -> CallForms:
             raise ValueError(f"it is of edition {edition}, and {_EDITION} is read here")
         forms = {name: _form(name, record) for name, record in found["forms"].items()}
         models = {
-            short: Model(record["name"], tuple(_asked(each, forms) for each in record["calls"]))
+            short: Model(record["name"], tuple(_sized_call(each, forms) for each in record["calls"]))
             for short, record in found["models"].items()
         }
         return CallForms(models, found["fp8"])
@@ -116,8 +116,8 @@ def _form(name: str, record: Mapping[str, Any]) -> Form:
     )  # fmt: skip
 
 
-def _asked(record: Mapping[str, Any], forms: Mapping[str, Form]) -> Asked:
-    return Asked(
+def _sized_call(record: Mapping[str, Any], forms: Mapping[str, Form]) -> SizedCall:
+    return SizedCall(
         forms[record["form"]], record["step"], record["tokens"], record.get("layer", ""), record.get("arguments", {})
     )  # fmt: skip
 

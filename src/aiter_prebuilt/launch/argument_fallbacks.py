@@ -135,7 +135,7 @@ def _copies(
         each = given[place]
         if not isinstance(each, torch.Tensor) or each.is_contiguous():
             continue
-        if spec.name not in dense and not _apart(each, spec):
+        if spec.name not in dense and not _has_split_rows(each, spec):
             continue
         written = spec.role != "in"
         others = [(other, specs[at].role != "in") for at, other in enumerate(whole) if at != place]
@@ -147,7 +147,7 @@ def _copies(
     return back
 
 
-def _apart(tensor: Any, spec: Any) -> bool:
+def _has_split_rows(tensor: Any, spec: Any) -> bool:
     """Tell whether the leading dims of a tensor of rows cannot be taken as one."""
     leading = tensor.dim() - len(spec.dims) + 1
     return bool(spec.star) and leading > 1 and not _as_one(tensor.shape[:leading], tensor.stride()[:leading])

@@ -25,7 +25,7 @@ _LIMIT: Final = 7.0
 _MXFP4: Final = 3
 
 
-class Asked(NamedTuple):
+class MoeCall(NamedTuple):
     """The arguments that kinds of weights read, enumerations by their numbers."""
 
     hidden_states: torch.Tensor
@@ -56,7 +56,7 @@ class Asked(NamedTuple):
     copies: int = 1
 
 
-def apart(asked: Asked, serve: Callable[[Asked], torch.Tensor]) -> torch.Tensor:
+def per_choice(asked: MoeCall, serve: Callable[[MoeCall], torch.Tensor]) -> torch.Tensor:
     """[M, topk, H]: each choice as a token of its own, with its weight, so that nothing is added up."""
     try:
         tokens, topk = asked.topk_ids.shape
@@ -77,7 +77,7 @@ def apart(asked: Asked, serve: Callable[[Asked], torch.Tensor]) -> torch.Tensor:
     return rows.reshape(tokens, topk, rows.shape[-1])
 
 
-def meant(asked: Asked) -> None:
+def refuse_unknown_values(asked: MoeCall) -> None:
     """Refuses values of options that mean nothing: of these AITER would make something else, or nothing.
 
     Raises:
@@ -103,7 +103,7 @@ def meant(asked: Asked) -> None:
             raise refuse(NAME, option, getattr(asked, option), f"a whole number from 0 to {size - 1}")
 
 
-def own_type(asked: Asked, kind: torch.dtype | None, said: str) -> None:
+def own_type(asked: MoeCall, kind: torch.dtype | None, said: str) -> None:
     """Refuses that rows get another type than ``kind``."""
     if asked.quant_dtype_a is not None and asked.quant_dtype_a != kind:
         raise refuse(NAME, "quant_dtype_a", asked.quant_dtype_a, f"None or {said}")
@@ -114,7 +114,7 @@ def shuffled(weight: Any) -> bool:
     return bool(getattr(weight, "is_shuffled", False))
 
 
-def limit(asked: Asked) -> float:
+def limit(asked: MoeCall) -> float:
     """Return the bound of gate and up before the activation.
 
     0: no bound.
@@ -122,7 +122,7 @@ def limit(asked: Asked) -> float:
     return asked.swiglu_limit or (_LIMIT if asked.activation == _SWIGLU else 0.0)
 
 
-def gated(asked: Asked) -> int:
+def gated(asked: MoeCall) -> int:
     """Return the number of the activation for our kernels.
 
     Rows of gate stand before those of up.
@@ -141,10 +141,10 @@ def gated(asked: Asked) -> int:
 
 def places(*names: str) -> tuple[tuple[int], ...]:
     """Return the places of arguments in a plan."""
-    return tuple((Asked._fields.index(name),) for name in names)
+    return tuple((MoeCall._fields.index(name),) for name in names)
 
 
-def _refused(asked: Asked) -> None:
+def _refused(asked: MoeCall) -> None:
     """Refuse options that tokens and weights of one type exclude.
 
     Raises:
@@ -159,7 +159,7 @@ def _refused(asked: Asked) -> None:
                 raise refuse(NAME, option, getattr(asked, option), "None")
 
 
-def unquantised(asked: Asked) -> torch.Tensor:
+def unquantised(asked: MoeCall) -> torch.Tensor:
     """Weights of the type of the tokens.
 
     Raises:
@@ -185,7 +185,7 @@ def unquantised(asked: Asked) -> torch.Tensor:
     )
 
 
-def plan_unquantised(asked: Asked) -> Plan | None:
+def plan_unquantised(asked: MoeCall) -> Plan | None:
     """Plan :func:`unquantised`."""
     active = gated(asked)
     _refused(asked)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
 from aiter_prebuilt.ops._current import fp8_of
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, gated, limit, own_type, places, shuffled
+from aiter_prebuilt.ops._fused_moe import NAME, MoeCall, gated, limit, own_type, places, shuffled
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, _quant, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops.generated.fmoe_asm import fmoe_g1u1, fmoe_g1u1_tkw1
@@ -40,7 +40,7 @@ _fused_experts_a8w8_tensor = operator("fused_experts_a8w8_tensor")
 _tensor_quant = operator("dynamic_per_tensor_quant")
 
 
-def quantised(asked: Asked) -> torch.Tensor:
+def quantised(asked: MoeCall) -> torch.Tensor:
     """Weights in 8 bits with scales of matrices, of rows, or of blocks of 128 x 128.
 
     Raises:
@@ -53,7 +53,7 @@ def quantised(asked: Asked) -> torch.Tensor:
     return _ours(asked, codes, scales, shuffled(asked.w1), shuffled(asked.w2))
 
 
-def plan_quantised(asked: Asked) -> Plan | None:
+def plan_quantised(asked: MoeCall) -> Plan | None:
     """Plan :func:`quantised` with kernels of ours.
 
     The tokens have 16 bits and get scales of their own.
@@ -82,7 +82,7 @@ def plan_quantised(asked: Asked) -> Plan | None:
     return plan_of(made, (quantise, (experts, given)), (-3,))
 
 
-def _active(asked: Asked) -> int:
+def _active(asked: MoeCall) -> int:
     """Return the number of the activation.
 
     Raises:
@@ -101,7 +101,7 @@ def _active(asked: Asked) -> int:
     return active
 
 
-def _one_scale(asked: Asked) -> bool:
+def _one_scale(asked: MoeCall) -> bool:
     """Tell whether all tokens get one scale.
 
     Where some are not valid the others must not depend on them: each row gets its own.
@@ -109,12 +109,12 @@ def _one_scale(asked: Asked) -> bool:
     return asked.quant_type == _TENSOR and asked.num_local_tokens is None
 
 
-def _one_scale_again(asked: Asked) -> bool:
+def _one_scale_again(asked: MoeCall) -> bool:
     """Tell whether the activation's result gets one scale."""
     return asked.quant_type == _TENSOR and asked.a2_scale is None
 
 
-def weighted_first(asked: Asked) -> torch.Tensor:
+def weighted_first(asked: MoeCall) -> torch.Tensor:
     """Shuffled weights with scales of rows, tokens weighted first: AITER's assembly, for fp8, wherever its objects fit."""
     codes, scales = _codes(asked, False)
     if asked.activation == 0 and asked.w1.dtype != element_type(asked.w1, "i8") and _rows_fit(asked):
@@ -123,7 +123,7 @@ def weighted_first(asked: Asked) -> torch.Tensor:
 
 
 def _ours(
-    asked: Asked, codes: torch.Tensor, scales: torch.Tensor, shuffled1: bool, shuffled2: bool
+    asked: MoeCall, codes: torch.Tensor, scales: torch.Tensor, shuffled1: bool, shuffled2: bool
 ) -> torch.Tensor:
     assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
     if _one_scale_again(asked):
@@ -171,7 +171,7 @@ def _ours(
     )
 
 
-def _codes(asked: Asked, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
+def _codes(asked: MoeCall, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
     """Quantise the tokens to 8 bits, with scales.
 
     ``transposed``: a block's scales of all tokens one behind the other.
@@ -229,7 +229,7 @@ def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
     return made
 
 
-def _assembly(asked: Asked, active: int) -> bool:
+def _assembly(asked: MoeCall, active: int) -> bool:
     """Tell whether AITER's assembly serves the call without measured rows.
 
     Its objects must fit: SiLU, for more than some tokens.
@@ -250,7 +250,7 @@ def _assembly(asked: Asked, active: int) -> bool:
     return tokens > 16 and _fnuz(asked.w1) != asked.doweight_stage1
 
 
-def _plain(asked: Asked) -> bool:
+def _plain(asked: MoeCall) -> bool:
     """Tell whether the assembly supports all options of the call.
 
     It has bf16, no limit, no bias, no static scale, and sizes that it can count.
@@ -262,7 +262,7 @@ def _plain(asked: Asked) -> bool:
     return bf16 and not limit(asked) and all(each is None for each in more) and counted
 
 
-def _rows_fit(asked: Asked) -> bool:
+def _rows_fit(asked: MoeCall) -> bool:
     """Tell whether an object fits rows with scales of their own."""
     _, width, columns = asked.w2.shape
     rows = asked.w1.shape[0] * asked.w1.shape[1]
@@ -288,7 +288,7 @@ def _fnuz(weight: torch.Tensor) -> bool:
     return (weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz")
 
 
-def _assembled(asked: Asked, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
+def _assembled(asked: MoeCall, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """AITER's assembly, over sorted tokens: both products in one launch, which adds a token's choices in any order."""
     assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
     experts = asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]

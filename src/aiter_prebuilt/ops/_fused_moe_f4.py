@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, like, no_output, outputs, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, limit, places, shuffled
+from aiter_prebuilt.ops._fused_moe import NAME, MoeCall, limit, places, shuffled
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops._target import target_of
 from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
@@ -35,7 +35,7 @@ _mxfp4 = operator("fused_experts_mxfp4").viewing(_BYTES)
 _made = outputs(like)
 
 
-def mxfp4(asked: Asked) -> torch.Tensor:
+def mxfp4(asked: MoeCall) -> torch.Tensor:
     """Weights in MXFP4.
 
     Raises:
@@ -49,7 +49,7 @@ def mxfp4(asked: Asked) -> torch.Tensor:
     )  # fmt: skip
 
 
-def plan_mxfp4(asked: Asked) -> Plan | None:
+def plan_mxfp4(asked: MoeCall) -> Plan | None:
     """Plan :func:`mxfp4`."""
     bits, placed, interleaved, pads = _chosen(asked)
     called, width = (_a16w4, ()) if bits == _WHOLE else (_mxfp4, (bits,))
@@ -63,7 +63,7 @@ def plan_mxfp4(asked: Asked) -> Plan | None:
     return plan_of((like(asked.hidden_states),), ((called, given),), (-1,))
 
 
-def _chosen(asked: Asked) -> tuple[int, bool, bool, tuple[int, int]]:
+def _chosen(asked: MoeCall) -> tuple[int, bool, bool, tuple[int, int]]:
     """Bits of each number of a row, whether weights are shuffled, whether rows take turns, and groups of padding.
 
     Raises:
@@ -88,7 +88,7 @@ def _chosen(asked: Asked) -> tuple[int, bool, bool, tuple[int, int]]:
     )
 
 
-def _other_scales(asked: Asked) -> UnsupportedError:
+def _other_scales(asked: MoeCall) -> UnsupportedError:
     """Build the error for scales of rows, or missing weight scales.
 
     Scales of rows are made here.
@@ -147,7 +147,7 @@ def _traced_run(
 setattr(_run, "_torchdynamo_inline", _traced_run)  # noqa: B010  # as ``_traced.py`` does
 
 
-def _bits(asked: Asked, interleaved: bool) -> int:
+def _bits(asked: MoeCall, interleaved: bool) -> int:
     """Choose the bits of each number of a row.
 
     AITER's choice for so many tokens and this GPU.
@@ -168,7 +168,7 @@ def _bits(asked: Asked, interleaved: bool) -> int:
     return 8 if interleaved else 4
 
 
-def _said(asked: Asked) -> int:
+def _said(asked: MoeCall) -> int:
     """Return the bits that ``quant_dtype_a`` asks for.
 
     Raises:

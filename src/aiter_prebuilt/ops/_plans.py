@@ -32,13 +32,13 @@ def remembered(
     says. A call that ``plan`` refuses is refused by ``function``, in its words.
     """
 
-    def asked(*given: Any) -> Plan | None:
+    def plan_or_none(*given: Any) -> Plan | None:
         try:
             return plan(*given)
         except (AiterPrebuiltError, *NOT_A_TENSOR):
             return None
 
-    made: Callable[..., Any] = native.module().Plans(function, asked, kinds)
+    made: Callable[..., Any] = native.module().Plans(function, plan_or_none, kinds)
     return made
 
 

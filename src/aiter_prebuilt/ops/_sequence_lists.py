@@ -102,7 +102,7 @@ def page_of(k: Any) -> int:
     return size
 
 
-def apart(
+def split_padding(
     function: str, starts_q: Any, starts_k: Any, padded_q: Any, padded_k: Any, table: Any
 ) -> tuple[Any, Any]:
     """Say padded sequences as sequences and padding.

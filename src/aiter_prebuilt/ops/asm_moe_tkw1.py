@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt.ops._common import number, refuse
-from aiter_prebuilt.ops._fused_moe import Asked
+from aiter_prebuilt.ops._fused_moe import MoeCall
 from aiter_prebuilt.ops._fused_moe_8bit import weighted_first
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def asm_moe_tkw1(
         if scale is None:
             raise refuse(_NAME, option, scale, "a tensor")
     return weighted_first(
-        Asked(
+        MoeCall(
             hidden_states=hidden_states,
             w1=w1,
             w2=w2,

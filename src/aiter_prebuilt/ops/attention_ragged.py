@@ -8,7 +8,7 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
-from aiter_prebuilt.ops._sequence_lists import apart
+from aiter_prebuilt.ops._sequence_lists import split_padding
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
@@ -111,7 +111,7 @@ def flash_attn_varlen_func(
         scale = size**-0.5 if softmax_scale is None else softmax_scale
         skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
         padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-        starts = apart("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+        starts = split_padding("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
     except AiterPrebuiltError:
         raise
     except (*NOT_A_TENSOR, KeyError) as error:

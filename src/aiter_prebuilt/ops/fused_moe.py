@@ -5,7 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, number, refuse
-from aiter_prebuilt.ops._fused_moe import NAME, Asked, apart, meant, plan_unquantised, unquantised
+from aiter_prebuilt.ops._fused_moe import (
+    NAME,
+    MoeCall,
+    per_choice,
+    plan_unquantised,
+    refuse_unknown_values,
+    unquantised,
+)
 from aiter_prebuilt.ops._fused_moe_8bit import plan_quantised, quantised
 from aiter_prebuilt.ops._fused_moe_f4 import mxfp4, plan_mxfp4
 from aiter_prebuilt.ops._plans import Plan, planned
@@ -17,7 +24,7 @@ if TYPE_CHECKING:
     import torch
 
 #: What serves AITER's ``QuantType``, by its number.
-_KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {
+_KINDS: Final[dict[int, Callable[[MoeCall], torch.Tensor]]] = {
     0: unquantised,
     1: quantised,
     2: quantised,
@@ -26,7 +33,7 @@ _KINDS: Final[dict[int, Callable[[Asked], torch.Tensor]]] = {
     5: quantised,
 }
 #: What says how it does.
-_PLANS: Final[dict[Callable[[Asked], torch.Tensor], Callable[[Asked], Plan | None]]] = {
+_PLANS: Final[dict[Callable[[MoeCall], torch.Tensor], Callable[[MoeCall], Plan | None]]] = {
     unquantised: plan_unquantised,
     quantised: plan_quantised,
     mxfp4: plan_mxfp4,
@@ -191,7 +198,7 @@ def fused_moe(
     return found
 
 
-def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
+def _read(*given: Any) -> tuple[Callable[[MoeCall], torch.Tensor], MoeCall]:
     """Choose the function that serves the arguments, and pack them.
 
     Raises:
@@ -201,8 +208,8 @@ def _read(*given: Any) -> tuple[Callable[[Asked], torch.Tensor], Asked]:
     serve = _KINDS.get(kind)
     if serve is None:
         raise refuse(NAME, "quant_type", given[8], _SERVED)
-    asked = Asked._make((*given[:7], number(given[7]), kind, bool(given[9]), *given[10:], 1))
-    meant(asked)
+    asked = MoeCall._make((*given[:7], number(given[7]), kind, bool(given[9]), *given[10:], 1))
+    refuse_unknown_values(asked)
     return serve, asked
 
 
@@ -246,7 +253,7 @@ def _no_shared(*given: Any) -> None:
 
 
 def _delivered(
-    serve: Callable[[Asked], torch.Tensor], asked: Asked, no_combine: bool, output: torch.Tensor | None
+    serve: Callable[[MoeCall], torch.Tensor], asked: MoeCall, no_combine: bool, output: torch.Tensor | None
 ) -> torch.Tensor:
     """Run ``serve`` and write its result to ``output`` if given.
 
@@ -264,5 +271,5 @@ def _delivered(
             raise no_output(NAME, error) from error
         if not fits:
             raise refuse(NAME, "output", output, f"a tensor of shape {shape} and type {kind}")
-    found = apart(asked, serve) if no_combine else serve(asked)
+    found = per_choice(asked, serve) if no_combine else serve(asked)
     return found if output is None else output.copy_(found)

@@ -96,7 +96,7 @@ def moe_gemm_a16w4(
     ):  # fmt: skip
         if given is not None:
             raise refuse(name, option, given, "None")
-    lists, swizzled = _asked(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
+    lists, swizzled = _options(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
     topk = routing_data.n_expts_act
     try:
         alike = (element_type(x, "bf16") if out_dtype is None else out_dtype) == x.dtype
@@ -202,7 +202,7 @@ def moe_gemm_a8w4(
     for option, tensor in (("residual", residual), ("expert_map", expert_map)):
         if tensor is not None:
             raise refuse(name, option, tensor, "None")
-    lists, swizzled = _asked(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
+    lists, swizzled = _options(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
     topk = routing_data.n_expts_act
     try:
         half, fp8 = element_type(x, "bf16"), element_type(x, "e4m3fn")
@@ -300,7 +300,7 @@ def moe_gemm_a4w4(
     name = "moe_gemm_a4w4"
     if preshuffle_weights:
         raise refuse(name, "preshuffle_weights", preshuffle_weights, "False")
-    lists, swizzled = _asked(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
+    lists, swizzled = _options(name, swizzle_mx_scale, apply_swiglu, scatter_indx, routing_data)
     topk = routing_data.n_expts_act
     try:
         half = element_type(x, "bf16")
@@ -334,7 +334,7 @@ def _live(
     return gate_valid.reshape(-1).to(element_type(x, "i32"))
 
 
-def _asked(
+def _options(
     name: str, layout: str | None, apply_swiglu: bool, scatter_indx: torch.Tensor | None, routing_data: Any
 ) -> tuple[Any, bool]:
     """(:class:`ExptData`, whether scales are swizzled), or a refusal of what neither product covers."""

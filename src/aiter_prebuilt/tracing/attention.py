@@ -22,7 +22,7 @@ from aiter_prebuilt.ops._ragged import (
     tokens_first,
     window,
 )
-from aiter_prebuilt.ops._sequence_lists import apart
+from aiter_prebuilt.ops._sequence_lists import split_padding
 from aiter_prebuilt.tracing import attention_autograd
 from aiter_prebuilt.tracing.library import NAMESPACE
 
@@ -174,7 +174,7 @@ def flash_attn_varlen_func(
     scale = q.shape[2] ** -0.5 if softmax_scale is None else softmax_scale
     skip = skipped(q, v.shape[-1], seen, logits_soft_cap, min_seqlen_q)
     padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-    starts = apart("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+    starts = split_padding("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
     tensors = (q, keys, values, *starts, block_table, result, as_f32(sink_ptr), lse)
     plain = scale > 0 and logits_soft_cap <= 0
     how = (max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt)

@@ -166,7 +166,7 @@ class _Dense(torch.autograd.Function):
                 made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, _known(rounding))
         if made is None:
             made = _CALLED.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
-        return _asked(ctx, made, sink, d_sink)
+        return _requested_gradients(ctx, made, sink, d_sink)
 
 
 class _Ragged(torch.autograd.Function):
@@ -237,7 +237,7 @@ class _Ragged(torch.autograd.Function):
                 made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
         if made is None:
             made = _CALLED.mha_varlen_bwd(*tensors, left, right, True, *grads, sink=scores, d_sink=d_sink)
-        return _asked(ctx, made, sink, d_sink)
+        return _requested_gradients(ctx, made, sink, d_sink)
 
 
 class _FirstOrder(torch.autograd.Function):
@@ -329,7 +329,9 @@ def _sinks(sink: torch.Tensor | None, count: int) -> tuple[torch.Tensor | None, 
     return scores.expand(count, -1).contiguous(), torch.zeros_like(scores)
 
 
-def _asked(ctx: Any, made: Any, sink: torch.Tensor | None, d_sink: torch.Tensor | None) -> tuple[Any, ...]:
+def _requested_gradients(
+    ctx: Any, made: Any, sink: torch.Tensor | None, d_sink: torch.Tensor | None
+) -> tuple[Any, ...]:
     """Return the requested gradients, None for the others."""
     found = (*made[:3], None if sink is None or d_sink is None else d_sink.to(sink.dtype))
     return tuple(each if asks else None for each, asks in zip(found, ctx.needs_input_grad, strict=False))

@@ -1,4 +1,4 @@
-"""A call of AITER's put to ours in other words: by name, without the options that ours lack."""
+"""Call ours with AITER's arguments: by name, without the options that ours lack."""
 
 from __future__ import annotations
 
