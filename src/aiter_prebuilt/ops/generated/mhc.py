@@ -97,8 +97,8 @@ def mhc_pre_big_fuse(
     hc_post_mult_value: float = 1.0,
     sinkhorn_repeat: int = 20,
 ) -> None:
-    """How a residual's four streams are mixed, from the sums of ``mhc_pre_gemm_sqrsum``, and the layer's input: the sum of the
-    streams, each times its number.
+    """Compute the mix of a residual's four streams from the sums of ``mhc_pre_gemm_sqrsum``, and the layer's input: the sum of
+    the streams, each times its number.
 
     Args:
         post_mix: posts elements, fp32, read and written; [M, 4] or [M, 4, 1]: ``sigmoid(m[4:8] * hc_scale[1] + hc_base[4:8]) *
