@@ -55,7 +55,7 @@ def fused_qk_norm_rope_group_quant(
     swa_nope_scale_buff: Any, swa_rope_buff: Any, swa_block_tables: Any, swa_dest_row: Any, swa_block_size: int | None,
     batch_id_per_token: Any,
 ) -> tuple[Any, Any, Any, Any]:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qk_norm_rope_group_quant``."""
+    """Trace ``aiter_prebuilt.fused_qk_norm_rope_group_quant``."""
     results = norm_results(
         (q, kv, cos_cache), q_out_dtype, (q_nope_scale_buff, q_rope_buff, k_nope_scale_buff, k_rope_buff)
     )
@@ -71,7 +71,7 @@ def minimax_qk_norm_rope(
     qkv: Any, q_weight: Any, k_weight: Any, cos_sin_cache: Any, positions: Any, num_heads_q: int, num_heads_k: int,
     head_dim: int, rotary_dim: int, eps: float, is_neox_style: bool, q_out: Any, k_out: Any, v_out: Any,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
-    """Of ``aiter_prebuilt.minimax_qk_norm_rope``."""
+    """Trace ``aiter_prebuilt.minimax_qk_norm_rope``."""
     rows, widths = qkv.shape[0], (num_heads_q * head_dim, num_heads_k * head_dim)
     q_out = qkv.new_empty((rows, widths[0])) if q_out is None else q_out
     k_out = qkv.new_empty((rows, widths[1])) if k_out is None else k_out
@@ -148,7 +148,7 @@ def fused_qknorm_idxrqknorm(
     kv_cache_k: Any, kv_cache_v: Any, index_cache: Any, block_size: int, q_out: Any, index_q_out: Any, index_slot_mapping: Any,
     kv_cache_dtype: str, index_cache_dtype: Any, k_scale: Any, v_scale: Any, asm_layout: bool,
 ) -> None:  # fmt: skip
-    """Of ``aiter_prebuilt.fused_qknorm_idxrqknorm``."""
+    """Trace ``aiter_prebuilt.fused_qknorm_idxrqknorm``."""
     kinds = (kv_cache_dtype, index_cache_dtype)
     kv_cache_k, kv_cache_v, index_cache, index_kind = caches_of(kv_cache_k, kv_cache_v, index_cache, kinds)
     if kv_cache_k is not None and kv_cache_v is not None:

@@ -167,8 +167,10 @@ def reshape_and_cache_with_block_quant(
     slot_mapping: torch.Tensor,
     asm_layout: bool,
 ) -> None:
-    """As ``reshape_and_cache``, quantised with a scale for each head of a block: ``scale = max(amax, 1e-6) / qmax``, ``stored =
-    value / scale``.
+    """Quantise keys and values into a cache, by block.
+
+    As ``reshape_and_cache``, with a scale for each head of a block: ``scale = max(amax, 1e-6) / qmax``, ``stored = value /
+    scale``.
 
     Args:
         key: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, d]; d is a multiple
@@ -210,7 +212,9 @@ def reshape_and_cache_with_block_quant_for_asm_pa(
     asm_layout: bool,
     ori_block_size: int = 128,
 ) -> None:
-    """As ``reshape_and_cache_with_block_quant``, with a scale for each head of the pages that lie in ``ori_block_size`` slots.
+    """Quantise keys and values into pages for AITER's assembly.
+
+    As ``reshape_and_cache_with_block_quant``, with a scale for each head of the pages that lie in ``ori_block_size`` slots.
 
     Args:
         key: [batch, seq, h, d] bf16 or fp16, may be strided, the last dim contiguous; [batch, tokens, heads, d]; d is a multiple

@@ -27,8 +27,9 @@ def mhc_post(
     comb_res_mix: torch.Tensor,
     store_nt: int = -1,
 ) -> None:
-    """Mix the residual's streams behind a layer: ``out[t, o] = x[t] * post_layer_mix[t, o] + sum over s of residual[t, s] *
-    comb_res_mix[t, s, o]``.
+    """Mix the residual's streams behind a layer.
+
+    ``out[t, o] = x[t] * post_layer_mix[t, o] + sum over s of residual[t, s] * comb_res_mix[t, s, o]``.
 
     Args:
         out: [M, S, H] bf16 or fp16, written.
@@ -59,7 +60,9 @@ def mhc_pre_gemm_sqrsum(
     tile_k: int = 128,
     is_fn_pack_bf16: int = 0,
 ) -> None:
-    """``out = x @ fn.T`` and the sums of squares of the rows of ``x``, in fp32, as sums of parts of the columns.
+    """Multiply rows and sum their squares, in parts.
+
+    ``out = x @ fn.T`` and the sums of squares of the rows of ``x``, in fp32, as sums of parts of the columns.
 
     Args:
         out: [..., N] fp32, written; rows may be strided; [parts, M, N], or [M, N] of one part; N is at most 32; rows may lie
@@ -97,7 +100,9 @@ def mhc_pre_big_fuse(
     hc_post_mult_value: float = 1.0,
     sinkhorn_repeat: int = 20,
 ) -> None:
-    """How a residual's four streams are mixed, from the sums of ``mhc_pre_gemm_sqrsum``, and the layer's input: the sum of the
+    """Compute how streams are mixed, and the layer's input.
+
+    The mix of a residual's four streams comes from the sums of ``mhc_pre_gemm_sqrsum``. The layer's input is the sum of the
     streams, each times its number.
 
     Args:
@@ -161,7 +166,9 @@ def mhc_pre_big_fuse_rmsnorm(
     hc_post_mult_value: float = 1.0,
     sinkhorn_repeat: int = 20,
 ) -> None:
-    """``mhc_pre_big_fuse``, and the RMSNorm of the layer's input.
+    """Compute the mix of streams, and normalise the input.
+
+    ``mhc_pre_big_fuse``, and the RMSNorm of the layer's input.
 
     Args:
         post_mix: posts elements, fp32, read and written.
@@ -222,7 +229,9 @@ def mhc_fused_post_pre_gemm_sqrsum(
     tile_k: int = 32,
     is_fn_pack_bf16: int = 0,
 ) -> None:
-    """``mhc_post``, then ``mhc_pre_gemm_sqrsum`` of what it wrote, of which a part has some columns of each stream.
+    """Mix streams, then multiply them for the next layer.
+
+    ``mhc_post``, then ``mhc_pre_gemm_sqrsum`` of its result; a part has some columns of each stream.
 
     Args:
         gemm_out_mul: [..., N] fp32, written; rows may be strided; [parts, M, N]; N is at most 32; rows may lie apart.
