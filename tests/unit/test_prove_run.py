@@ -106,9 +106,9 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     made = World()
     vendors = {"gfx942": "amd", "gfx950": "amd", "sm_90": "nvidia"}
-    manifest = SimpleNamespace(
-        targets={name: SimpleNamespace(vendor=vendor) for name, vendor in vendors.items()}
-    )
+    targets = {name: SimpleNamespace(vendor=vendor) for name, vendor in vendors.items()}
+    amd = {name: target for name, target in targets.items() if target.vendor == "amd"}
+    manifest = SimpleNamespace(targets=targets, amd=amd)
     known = {name: cases(name) for name in ("add", "mul")}
     monkeypatch.setattr(proving, "load", lambda folder: manifest)
     monkeypatch.setattr(

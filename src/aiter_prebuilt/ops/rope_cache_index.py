@@ -46,7 +46,9 @@ def fused_qknorm_idxrqknorm(
     v_scale: torch.Tensor | None = None,
     asm_layout: bool = False,
 ) -> None:
-    """RMSNorm and rotary embedding of the queries and keys in ``qkv``, and of an indexer's; keys and values into a cache.
+    """Normalise, rotate and cache heads, also an indexer's.
+
+    RMSNorm and rotary embedding of the queries and keys in ``qkv``, and of an indexer's; keys and values into a cache.
 
     Args:
         qkv: [tokens, heads * 128] bf16 or fp16: of each token the heads of queries, keys and values, then with num_index_heads

@@ -31,7 +31,9 @@ def minimax_qk_norm_rope(
     k_out: torch.Tensor | None = None,
     v_out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """RMSNorm of all queries of a token and of all its keys, and rotary embedding; values are moved.
+    """Normalise and rotate the queries and keys of a token.
+
+    RMSNorm of all queries of a token and of all its keys, and rotary embedding; values are moved.
 
     Args:
         qkv: [tokens, (num_heads_q + 2 * num_heads_k) * head_dim] bf16 or fp16, at most 32768 columns; rows at multiples of 16

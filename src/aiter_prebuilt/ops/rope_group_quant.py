@@ -159,7 +159,9 @@ def fused_qk_norm_rope_group_quant(
     swa_block_size: int | None = None,
     batch_id_per_token: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor, torch.Tensor]:
-    """RMSNorm of heads of queries and of latent keys, rotary embedding of their last elements, the others as fp8.
+    """Normalise, rotate and quantise queries and latent keys.
+
+    RMSNorm of heads of queries and of latent keys, rotary embedding of their last elements, the others as fp8.
 
     Args:
         q: [tokens, heads, D] bf16 or fp16, D a multiple of 8 and at most 512; each head begins at a multiple of 16 bytes.

@@ -28,8 +28,10 @@ def gated_rmsnorm_fp8_group_quant(
     group_size: int,
     transpose_scale: bool = False,
 ) -> None:
-    """``y = rms_norm(x) * z * sigmoid(z)`` of each head; ``scale = max(amax(|y|) / qmax, 1e-10)``; ``out = y / scale``, rounded
-    to nearest even and saturated.
+    """Normalise, gate and quantise groups to fp8.
+
+    ``y = rms_norm(x) * z * sigmoid(z)`` of each head; ``scale = max(amax(|y|) / qmax, 1e-10)``; ``out = y / scale``, rounded to
+    nearest even and saturated.
 
     Args:
         out: codes elements, the target's own e4m3, written; [M, H * 128], the target's own fp8; NaN is left out of amax, and its
@@ -67,7 +69,9 @@ def gated_rmsnorm_fp8_per_token_quant(
     weight: torch.Tensor,
     epsilon: float,
 ) -> None:
-    """``y = rms_norm(x) * z * sigmoid(z)`` of each head; of each token ``scale = max(amax(|y|) / qmax, 1e-10)``; ``out = y /
+    """Normalise, gate and quantise each token to fp8.
+
+    ``y = rms_norm(x) * z * sigmoid(z)`` of each head; of each token ``scale = max(amax(|y|) / qmax, 1e-10)``; ``out = y /
     scale``, rounded to nearest even and saturated.
 
     Args:

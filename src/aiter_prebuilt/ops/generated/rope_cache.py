@@ -121,8 +121,10 @@ def fused_qk_norm_rope_cache_block_quant_shuffle(
     v_scale: torch.Tensor | None,
     max_tokens_per_batch: int = 0,
 ) -> None:
-    """RMSNorm and rotary embedding of the queries and keys in ``qkv``, in place; keys and values into a paged cache of tiles of
-    x, with a scale for each head of a block.
+    """Normalise and rotate heads, and cache them by block.
+
+    RMSNorm and rotary embedding of the queries and keys in ``qkv``, in place; keys and values into a paged cache of tiles of x,
+    with a scale for each head of a block.
 
     Args:
         qkv: [tokens, last] bf16 or fp16, read and written; rows may be strided; of each token the heads of queries, then keys,
