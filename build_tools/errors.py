@@ -1,7 +1,7 @@
 """Every error of the pipeline: what was asked, what was found, what to type next, and the exit code of the command.
 
 ``build_tools/__main__.py`` is the one place that turns them into an exit. Codes 0 to 2 keep their usual meaning
-(done, unforeseen, wrong usage); each class has its own, so that a CI job can tell a compile error from a missing tool.
+(done, unforeseen, wrong usage). Each other code has one meaning, so that a CI job can tell a compile error from a missing tool.
 """
 
 from __future__ import annotations
@@ -218,7 +218,7 @@ class WheelError(BuildToolsError):
 class SigningError(BuildToolsError):
     """A key cannot be used, or what is to be signed is no release."""
 
-    exit_code = 22
+    exit_code = 33
 
 
 class ReleaseError(BuildToolsError):
@@ -226,19 +226,19 @@ class ReleaseError(BuildToolsError):
     that takes none such.
     """
 
-    exit_code = 24
+    exit_code = 34
 
 
 class SiteError(BuildToolsError):
     """The page cannot be written: a document is none of a verb's, or a vendored file is not the one that is pinned."""
 
-    exit_code = 25
+    exit_code = 35
 
 
 class MirrorError(BuildToolsError):
     """A mirror for a site without a network cannot be made, or would replace what was released."""
 
-    exit_code = 23
+    exit_code = 36
 
 
 class NotReadyError(BuildToolsError):

@@ -147,10 +147,11 @@ def pages(patterns: tuple[str, ...], root: Path = ROOT) -> list[str]:
 def problems(root: Path = ROOT) -> list[str]:
     """Return everything that is wrong with the pages of a checkout."""
     found = []
+    measured = {*pages(MEASURED, root)} - GENERATED
     for name in pages((*MEASURED, *LINKED), root):
         text = (root / name).read_text(encoding="utf-8")
         found += dead_links(name, text, root)
-        if name in pages(MEASURED, root) and name not in GENERATED:
+        if name in measured:
             found += too_long(name, text)
     return found
 

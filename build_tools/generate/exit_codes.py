@@ -29,7 +29,7 @@ Without a GPU, `doctor` and `verify --execute` end with 2 although nothing is wr
 | 0 | | done |
 """
 #: Codes of no error class of ours.
-_OTHERS: Final = {
+OTHERS: Final = {
     13: "the machine is in the way: a package is missing, or a path cannot be written",
     130: "interrupted",
 }
@@ -42,7 +42,7 @@ def page() -> str:
         if error.__module__ != BuildToolsError.__module__:
             continue  # a test or a verb may define its own
         meanings[error.exit_code].append((error.__name__, _first_sentence(error.__doc__ or "")))
-    for code, meaning in _OTHERS.items():
+    for code, meaning in OTHERS.items():
         meanings[code].append(("", meaning))
     rows = [
         f"| {code} | {f'`{name}`' if name else ''} | {meaning} |"

@@ -97,6 +97,17 @@ def test_exit_code_page_lists_every_error_class_once() -> None:
         assert len(re.findall(rf"^\| {each.exit_code} \| `{each.__name__}` \|", text, re.MULTILINE)) == 1
 
 
+def test_an_exit_code_has_one_meaning() -> None:
+    """Two classes share a code only where both say that a compile failed: one of them, or some."""
+    stated: dict[int, set[str]] = {}
+    for each in vars(errors).values():
+        if isinstance(each, type) and issubclass(each, errors.BuildToolsError) and "exit_code" in vars(each):
+            stated.setdefault(each.exit_code, set()).add(each.__name__)
+    shared = {code: names for code, names in stated.items() if len(names) > 1}
+    assert shared == {7: {"CompileFailedError", "JobFailedError"}}
+    assert not stated.keys() & {0, *exit_codes.OTHERS}
+
+
 def test_exit_code_page_leaves_out_errors_of_others() -> None:
     class StrayError(errors.BuildToolsError):
         """Not of this project."""
