@@ -265,7 +265,9 @@ def test_every_golden_call_is_small(
             "mla": 96,
             "moe_ck": 224,
         }
-        most = 160 if name == "mi350_a8w8_blockscale_asm" else larger.get(cases.subject.family, 64)
+        # A scale of pages for assembly is of 128 slots, 16 elements each, whose codes a call has before and after it, twice.
+        alone = {"mi350_a8w8_blockscale_asm": 160, "reshape_and_cache_with_block_quant_for_asm_pa": 72}
+        most = alone.get(name) or larger.get(cases.subject.family, 64)
         assert made and sum(map(len, made)) < most << 10, name
         assert len(zlib.compress(b"".join(made))) < 64 << 10, f"{name}, as it is kept, nearly"
 

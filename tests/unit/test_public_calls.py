@@ -81,6 +81,8 @@ TURNED = {
     "dynamic_per_group_scaled_quant": {"group_size"},
     "quant_mxfp4": {"round_mode"},
     "fused_kv_norm_rope_group_quant": {"quant_group_size"},
+    "fused_qknorm_idxrqknorm": {"index_cache_dtype"},  # None: as kv_cache_dtype says
+    "gated_rmsnorm_fp8_group_quant": {"group_size"},
     "fused_qk_norm_rope_group_quant": {"swa_block_size"},
     "inverse_rope_group_quant": {"quant_group_size"},
     **{
@@ -136,6 +138,7 @@ SERVED: dict[str, dict[str, Any]] = {
         "how_v3_bf16_cvt": 1,
     },
     "act_mul_and_fp8_group_quant": {"group_size": 64},
+    "gated_rmsnorm_fp8_group_quant": {"group_size": 128},
     "gemm_a16w16_asm": {"out": zeros(4, 4, dtype=torch.float32)},
     "peer_all_reduce_codes": {"bits": 4},
     "silu_and_mul_quant": {"group_size": 64},

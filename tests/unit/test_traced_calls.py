@@ -70,7 +70,7 @@ def eager(name: str, arguments: dict[str, Any]) -> tuple[list[Any], Any]:
 def _viewed(operator: Any, tensors: list[Any]) -> list[Any]:
     """Tensors as an operator with views reads them: those with a dim of size 1 more."""
     for kind, place, *order in operator.views or ():
-        if kind == "order" and tensors[place].dim() == order[0]:
+        if kind == "order" and tensors[place] is not None and tensors[place].dim() == order[0]:
             assert [dim for dim in order[1] if dim >= 0] == list(range(order[0])), "no dims change places"
             tensors[place] = tensors[place].unsqueeze(order[1].index(-1))
     return tensors
