@@ -15,7 +15,13 @@ from types import FunctionType
 from typing import Any, Final
 
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
-from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError, UnsupportedError
+from aiter_prebuilt.errors import (
+    AiterPrebuiltError,
+    ArgumentError,
+    ArgumentKindError,
+    NoKernelError,
+    UnsupportedError,
+)
 from aiter_prebuilt.forks import importing
 
 #: Errors that only say that some argument was of another kind.
@@ -118,6 +124,8 @@ def differentiated(function: Callable[..., Any], error: Exception, given: Mappin
 def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, Any], name: str = "") -> None:
     """Raise the named error for a raw ``error``; return if it is named already, or not about the arguments.
 
+    An error that names the operator behind the function gets the name of the function, which the user called.
+
     Args:
         function: the public function; its annotations say what each argument may be.
         error: what was raised.
@@ -128,13 +136,15 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
         ArgumentKindError: an argument is not what its annotation says, or the error itself says no more than that.
         ArgumentError: the arguments ask for more memory than the host has.
     """
-    if isinstance(error, AiterPrebuiltError):
-        return
     from inspect import unwrap  # late, as above
 
     inner: Any = unwrap(function)
     name = name or inner.__name__
-    fix = f"help(aiter_prebuilt.{name}) says what each argument may be"
+    if isinstance(error, AiterPrebuiltError):
+        if isinstance(error, (ArgumentError, NoKernelError)):
+            error.asked = _called(error, name, given)
+        return
+    fix = f"For what each argument may be, see help(aiter_prebuilt.{name})"
     for key, kinds in inner.__annotations__.items():
         if key != "return" and key in given and isinstance(kinds, str):
             expected = _unlike(given[key], kinds)
@@ -143,14 +153,20 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
                     name, f"{key} must be {expected}, got {_said(given[key])}", fix
                 ) from error
     if isinstance(error, MemoryError):  # of the host: torch has a class of its own for devices
-        raise ArgumentError(
-            name, "the host has not enough memory for what its arguments ask for", fix
-        ) from error
+        raise ArgumentError(name, "the host has too little memory for these arguments", fix) from error
     text = (str(error).splitlines() or ["no reason given"])[0]
     if isinstance(error, _OF_ARGUMENTS) or (type(error) is RuntimeError and not text.startswith(_OF_DEVICES)):
         raise ArgumentKindError(
-            name, f"an argument does not fit ({type(error).__name__}: {text})", fix
+            name, f"an argument is wrong ({type(error).__name__}: {text})", fix
         ) from error
+
+
+def _called(error: AiterPrebuiltError, name: str, given: Mapping[str, Any]) -> str:
+    """Return who refused a call of ``name``: itself, or itself and the operator whose argument it does not have."""
+    operator = error.asked.partition(" (operator ")[2].removesuffix(")") or error.asked
+    if operator == name or not operator.isidentifier():
+        return error.asked
+    return name if error.found.partition(" ")[0] in given else f"{name} (operator {operator})"
 
 
 def _unlike(value: Any, kinds: str) -> str:
