@@ -150,7 +150,7 @@ def test_a_launch_that_is_refused(extension_path: Path, stub_path: Path, tmp_pat
         _named(
             answer,
             "LaunchError",
-            "launching kernel",
+            "launch kernel",
             f"hipModuleLaunchKernel answered hipErrorOfTheStub ({code})",
         )
         wanted = {2: "rocm-smi", 700: "start the process again", 719: "AMD_SERIALIZE_KERNEL=3"}
