@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class DescribedError(Exception):
     """An error of three parts, kept apart for programs.
@@ -31,6 +33,14 @@ def describe(asked: str, found: str, fix: str) -> str:
         return f"{text}."
     # The output of a tool keeps its lines.
     return f"{text}{chr(10) if chr(10) in problem else '. '}{_closed(fix)}"
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return "Did you mean 'x'? " for the closest known word, or nothing if none is close."""
+    from difflib import get_close_matches  # late: only an error needs it
+
+    close = get_close_matches(word, sorted(known), 1)
+    return f"Did you mean {close[0]!r}? " if close else ""
 
 
 def _is_action(asked: str) -> bool:

@@ -12,6 +12,8 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.launch import dispatch, operator_closure
 
 _ASKED: Final = "preload"
+#: The example in an error about a described call.
+_EXAMPLE: Final = "preload({name!r}, shapes=[{symbols}])"
 
 
 def preload(
@@ -200,7 +202,7 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
     facts = device.facts(vendor, ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     block, _ = find_operator(name, serving)
-    tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()})
+    tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()}, _EXAMPLE)
     return [tensor and (*tensor[:-1], (vendor, ordinal)) for tensor in tensors], attributes
 
 
