@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt_bridge import (
     cache_data,
@@ -37,7 +38,7 @@ def facts() -> dict[str, Any]:
     own = installed.version((_DISTRIBUTION,))
     if own not in ("", VERSION):
         problems.append(
-            f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}: pip install 'aiter-prebuilt[bridge]=={VERSION}'"
+            f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}. Run: {pip_line('bridge', version=VERSION)}"
         )
     off = os.environ.get(VARIABLE) == "0"
     if own and not off and not is_active():
