@@ -10,7 +10,7 @@ from types import ModuleType
 from typing import Final
 
 from aiter_prebuilt.bundles import extras
-from aiter_prebuilt.commands.output import print_json
+from aiter_prebuilt.commands.output import print_json, wrapped
 from aiter_prebuilt.errors import NoBridgeError
 
 HELP = "what of AITER the bridge serves, what it leaves, and why"
@@ -68,7 +68,8 @@ def execute(options: argparse.Namespace) -> int:
         print_json("bridge", report)
     else:
         for line in status.lines(report):
-            print(line)
+            # A table keeps its columns; an empty line stays one.
+            print(line if "calls" in report or not line else "\n".join(wrapped(line)))
     return int(report["exit_code"])
 
 
