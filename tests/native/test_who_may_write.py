@@ -41,13 +41,13 @@ def test_what_only_its_owner_may_write_is_no_problem(file: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "words"), [(0o646, "everybody (mode 646): run: chmod o-w"), (0o666, "run: chmod go-w")]
+    ("mode", "words"), [(0o646, "everybody (mode 646). Run: chmod o-w"), (0o666, "Run: chmod go-w")]
 )
 def test_a_bundle_that_everybody_may_write(file: Path, mode: int, words: str) -> None:
     file.chmod(mode)
     (problem,) = problems(file)
     assert (
-        f"the bundle {file} may be written by" in problem and f"{words} {file}".split(": run")[-1] in problem
+        f"the bundle {file} may be written by" in problem and f"{words} {file}".split(". Run")[-1] in problem
     )
     file.chmod(0o644)
     assert ownership.findings(str(file)) == ()
@@ -57,7 +57,7 @@ def test_its_folder(file: Path) -> None:
     file.parent.chmod(0o1777)
     (problem,) = problems(file)
     assert f"the folder {file.parent} may be written by its group and everybody (mode 1777)" in problem
-    assert problem.endswith(f"run: chmod go-w {file.parent}")
+    assert problem.endswith(f"Run: chmod go-w {file.parent}")
 
 
 def test_where_a_link_leads(file: Path, tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_group_and_another_owner(file: Path) -> None:
     file.chmod(0o664)
     os.chown(file, 0, 54321)
     (warning,) = warnings(file)
-    assert "may be written by its group (mode 664): run: chmod g-w" in warning and problems(file) == ()
+    assert "may be written by its group (mode 664). Run: chmod g-w" in warning and problems(file) == ()
     file.chmod(0o644)
     os.chown(file, 54321, 0)
     (warning,) = warnings(file)
@@ -125,7 +125,7 @@ def test_doctor_says_so(
     assert not [text for text in doctor.examine()["problems"] if "may be written" in text]
     file.chmod(0o666)
     report = doctor.examine()
-    assert [text for text in report["problems"] if text.endswith(f"run: chmod go-w {file}")]
+    assert [text for text in report["problems"] if text.endswith(f"Run: chmod go-w {file}")]
     assert report["exit_code"] == 1 and report["bundles"][0]["ok"] is True
 
 

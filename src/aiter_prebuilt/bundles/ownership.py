@@ -44,11 +44,11 @@ def _of(place: Path) -> Iterator[Finding]:
         who = []
     if who:
         letters = "go" if len(who) == 2 else "g" if mode & stat.S_IWGRP else "o"
-        text = f"{what} {place} may be written by {' and '.join(who)} (mode {mode:o}): run: chmod {letters}-w {place}"
+        text = f"{what} {place} may be written by {' and '.join(who)} (mode {mode:o}). Run: chmod {letters}-w {place}"
         yield Finding(text, anybody=bool(mode & stat.S_IWOTH))
     if facts.st_uid not in (0, os.geteuid()):
         owner = _user(facts.st_uid)
-        text = f"{what} {place} may be written by its owner {owner}, neither root nor you: run: sudo chown root {place}"
+        text = f"{what} {place} may be written by its owner {owner}, neither root nor you. Run: sudo chown root {place}"
         yield Finding(text, anybody=False)
 
 
