@@ -12,7 +12,7 @@ import argparse
 import ast
 import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import aiter_prebuilt
 
@@ -49,9 +49,9 @@ def main() -> None:
     words = parser.parse_args().trees
     if len(words) % 2:
         parser.error("each CHECKOUT needs the COMMIT behind it")
-    kept = (
-        json.loads(OUTPUT.read_text(encoding="utf-8")) if OUTPUT.is_file() else {"edition": 1, "commits": {}}
-    )
+    kept: dict[str, Any] = {"edition": 1, "commits": {}}
+    if OUTPUT.is_file():
+        kept = json.loads(OUTPUT.read_text(encoding="utf-8"))
     names = frozenset(aiter_prebuilt.__all__)
     for checkout, commit in zip(words[::2], words[1::2], strict=True):
         kept["commits"][commit] = signatures(Path(checkout), names)
