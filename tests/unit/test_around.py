@@ -65,6 +65,29 @@ def test_the_default_type_is_int8(compiled: Any) -> None:
     assert ap.pertoken_quant(_values(3, 64))[0].dtype == INT8
 
 
+@pytest.mark.parametrize("kind", [FP8, INT8])
+@pytest.mark.parametrize("shape", [(7, 5, 64), (64, 16), (1, 300), (3, 2, 5, 32)])
+def test_large_tensors_are_quantised_in_parts(
+    monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], kind: Any
+) -> None:
+    """The same codes and scales, of strided tensors too, without a float32 copy of the whole."""
+    x = torch.randn(*shape[:-1], shape[-1] * 2, dtype=torch.bfloat16)[..., ::2]
+    x[0] = 0
+    whole = ap.pertoken_quant(x, quant_dtype=kind)
+    monkeypatch.setattr("aiter_prebuilt.ops.quant_torch._AT_ONCE", 100)
+    largest: list[int] = []
+    converted = torch.Tensor.to
+
+    def to(self: Any, *how: Any) -> Any:
+        largest.append(self.numel())
+        return converted(self, *how)
+
+    monkeypatch.setattr(torch.Tensor, "to", to)
+    codes, scales = ap.pertoken_quant(x, quant_dtype=kind)
+    assert torch.equal(codes.float(), whole[0].float()) and torch.equal(scales, whole[1])
+    assert max(largest) <= max(100, x.numel() // x.shape[0])
+
+
 def test_transposed_scales_are_the_same_memory_the_other_way_round(compiled: Any) -> None:
     x = _values(5, 256)
     _, plain = compiled(lambda x: ap.per_group_quant_hip(x, quant_dtype=FP8))(x)
