@@ -102,8 +102,8 @@ def test_no_bundle_says_what_is_there_and_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx950", found, "device 3 (MI355X)")
     assert str(caught.value) == (
-        "serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
-        "run: pip install 'aiter-prebuilt[gfx950]'"
+        "Cannot serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
+        "Run: pip install 'aiter-prebuilt[gfx950]'"
     )
 
 
@@ -125,5 +125,5 @@ def test_no_extra_is_named_that_is_not_there() -> None:
     }
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx90a", (), "calls on gfx90a")
-    assert "pip install" not in caught.value.fix and "no wheel serves gfx90a" in caught.value.fix
+    assert "pip install" not in caught.value.fix and "gfx90a (MI200) is not supported" in caught.value.fix
     assert extras.to_install("gfx942:xnack-") == "run: pip install 'aiter-prebuilt[gfx942]'"

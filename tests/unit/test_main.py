@@ -24,7 +24,7 @@ def _exit(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     ("error", "code", "said"),
     [
         (KeyboardInterrupt(), 130, "interrupted: what was finished is in the store"),
-        (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. build first."),
+        (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. Build first."),
         (click.UsageError("two of them"), 2, "Error: two of them"),
         (
             NotADirectoryError(20, "Not a directory", "README.md"),

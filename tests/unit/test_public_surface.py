@@ -143,7 +143,7 @@ def test_every_error_has_three_parts_and_a_text() -> None:
         assert issubclass(kind, errors.AiterPrebuiltError)
         error = kind("asked", "found", "fix")
         assert (error.asked, error.found, error.fix) == ("asked", "found", "fix")
-        assert str(error) == "asked: found. fix"
+        assert str(error) == "asked: found. Fix."
         assert kind.__doc__
     reasons = errors.NoKernelError("a", "b", "c", ["row: too long", "loop: misaligned"])
     assert str(reasons).splitlines()[1:] == ["  row: too long", "  loop: misaligned"]

@@ -252,7 +252,7 @@ def test_the_variable_says_whether(value: str, on: bool, monkeypatch: pytest.Mon
 
 def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(errors.CHECK, "yes")
-    with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: it is neither 0 nor 1"):
+    with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: the value must be 0 or 1"):
         value_checks.enabled()
 
 

@@ -56,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     status = module()
     if status is None:
         raise NoBridgeError(
-            "ask the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
+            "show the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
         )
     if options.action == "folder":
         choice = status.folder.Choice(tuple(options.module), tuple(options.operator))

@@ -105,7 +105,7 @@ def load() -> CallForms:
         raise NativeError(
             f"read {_FILE}",
             f"{type(error).__name__}: {error}",
-            "run: pip install --force-reinstall aiter-prebuilt",
+            "Install it again: pip install --force-reinstall aiter-prebuilt",
         ) from error
 
 

@@ -40,7 +40,7 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     return UnsupportedError(
         f"{function}({option}={said})",
         "no prebuilt kernel covers it",
-        f"use {option}={covered}; help(aiter_prebuilt.{function}) says what each option may be",
+        f"Use {option}={covered}. For all options, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -52,7 +52,7 @@ def refuse_shuffled(function: str, tensor: str) -> UnsupportedError:
     return UnsupportedError(
         f"{function}({tensor} with is_shuffled=True)",
         "no prebuilt kernel covers it",
-        f"give {tensor} as it was before shuffle_weight; help(aiter_prebuilt.{function}) says what each tensor may be",
+        f"Pass {tensor} as it was before shuffle_weight. For all arguments, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -141,16 +141,19 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
     """
     if type(error).__name__ == "OutOfMemoryError":
         raise error
+    if isinstance(error, ArgumentKindError):
+        return ArgumentKindError(function, error.found, error.fix)
     if isinstance(error, ZeroDivisionError):
         return ArgumentKindError(
-            f"{function}: allocate its output",
-            "a size that must be 1 or more is 0, such as that of a head",
-            f"pass tensors of the shapes that help(aiter_prebuilt.{function}) names",
+            function,
+            "a size is 0 that must be at least 1, such as the head size",
+            f"For the shapes, see help(aiter_prebuilt.{function})",
         )
     return ArgumentKindError(
-        f"{function}: allocate its output",
-        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
-        f"pass torch tensors of the shapes that help(aiter_prebuilt.{function}) names",
+        function,
+        "the output cannot be allocated from these arguments "
+        f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'})",
+        f"For their shapes, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -317,14 +320,12 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
     if memory is None:
         return cast("torch.Tensor", made.to(kind))
     if memory.dtype != kind:
-        raise ArgumentDTypeError(
-            product.__name__, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
-        )
+        raise ArgumentDTypeError(product.__name__, f"y must be {kind}, got {memory.dtype}", "")
     if memory.shape != made.shape:
         raise ArgumentShapeError(
             product.__name__,
-            f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
-            "Pass memory of that shape for y",
+            f"y must be {list(made.shape)}, got {list(memory.shape)}",
+            "",
         )
     return cast("torch.Tensor", memory.copy_(made))
 

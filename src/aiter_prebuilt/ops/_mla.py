@@ -110,9 +110,9 @@ def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
 
 def _not_contiguous(shape: Any, strides: Any, wanted: tuple[int, ...]) -> ArgumentStrideError:
     return ArgumentStrideError(
-        f"take a tensor of {list(shape)} as one of {list(wanted)}, the same memory",
+        f"view a tensor of {list(shape)} as {list(wanted)}",
         f"its strides are {list(strides)}",
-        "pass a contiguous tensor",
+        "Pass a contiguous tensor",
     )
 
 

@@ -102,7 +102,7 @@ def per_tensor_quant(
     values = x.to(torch.float32)
     if scale is None and not values.numel():
         raise ArgumentShapeError(
-            "per_tensor_quant", f"x has no elements: {list(x.shape)}", "Pass a scale: there is no largest one"
+            "per_tensor_quant", f"x must have elements to compute a scale, got {list(x.shape)}", "Pass scale"
         )
     if scale is None:
         scale = values.abs().amax() / (dtypeMax or _largest(kind))

@@ -285,7 +285,7 @@ def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
     """Build the error for an option of forward kernels alone."""
     return UnsupportedError(
         f"{function}({option})",
-        "a tensor requires a gradient, and no prebuilt kernel has the backward of this option",
+        "a tensor requires a gradient, and this option has no backward",
         f"{fix}, or call it under torch.no_grad()",
     )
 
