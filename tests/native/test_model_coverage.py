@@ -136,7 +136,9 @@ def test_the_table_for_people() -> None:
     assert max(map(len, lines)) <= 80
     assert lines[0] == "llama3: steps of Llama-3.1-8B on one GPU"
     (head,) = [
-        place for place, line in enumerate(lines) if line.split() == ["call", "tokens", "served", "by", "proved"]
+        place
+        for place, line in enumerate(lines)
+        if line.split() == ["call", "tokens", "served", "by", "proved"]
     ]
     norm = next(line for line in lines[head:] if line.split()[:1] == ["rms_norm"])
     assert "decode 1/64, prefill" in norm and "rms_norm_row[" in norm and norm.endswith("yes")

@@ -136,7 +136,7 @@ def test_what_does_not_go_together_is_refused() -> None:
     q, k, list_of = torch.zeros(3, 2, 64).to(BF16), torch.zeros(4, 8, 2, 64).to(BF16), numbers(0, 3)
     table = numbers(0, 1)[None]
     with pytest.raises(
-        UnsupportedError, match=r"flash_attn_varlen_func\(block_table=.*use block_table=None, with cu_seq"
+        UnsupportedError, match=r"flash_attn_varlen_func\(block_table=.*Use block_table=None, with cu_seq"
     ):
         ap.flash_attn_varlen_func(
             q, k, k, list_of, list_of, 3, 3, block_table=table, cu_seqlens_q_padded=list_of
