@@ -110,9 +110,9 @@ def shaped(tensor: Any, shape: tuple[int, ...]) -> Any:
 
 def _not_contiguous(shape: Any, strides: Any, wanted: tuple[int, ...]) -> ArgumentStrideError:
     return ArgumentStrideError(
-        f"view a tensor of {list(shape)} as {list(wanted)}",
+        f"take a tensor of {list(shape)} as one of {list(wanted)}, the same memory",
         f"its strides are {list(strides)}",
-        "Pass a contiguous tensor",
+        "pass a contiguous tensor",
     )
 
 
