@@ -176,8 +176,8 @@ def merged(function: str, shape: Sequence[int], written: int, *given: Layout) ->
 def _too_many(function: str, dims: int) -> UnsupportedError:
     return UnsupportedError(
         f"{function}(input, other) in {dims} dims",
-        "the kernel takes at most three after adjacent and repeated dims are collapsed",
-        "Pass contiguous tensors, or expand one of them first",
+        "the kernel takes three: dims that lie behind one another in both tensors, or are repeated, count as one",
+        "pass contiguous tensors, or expand one of them first",
     )
 
 
