@@ -209,6 +209,18 @@ WRONG = [
         "element 0 is 7", "at most 6",
     ),
     ("fused_experts", experts(None, ints(4)), "num_local_tokens", "element 0 is 4", "at most 3"),
+    (
+        "partial_transpose", given("partial_transpose", input=torch.zeros(4, 8), num_rows=ints(5)), "num_rows",
+        "element 0 is 5", "at least 0 and at most 4",
+    ),
+    (
+        "deepgemm", given("deepgemm", XQ=torch.zeros(2, 5, 32), group_layout=ints(5, 6)), "group_layout", "element 1 is 6",
+        "at least 0 and at most 5",
+    ),
+    *(
+        (name, given(name, probs=torch.zeros(2, 8), indices=ints(0, -1, 2)), "indices", "element 2 is 2", "at most 1")
+        for name in ("top_p_sampling_from_probs", "top_k_top_p_sampling_from_probs")
+    ),
     ("smooth_per_token_scaled_quant", smoothed(0, 2), "smooth_scale_map", "element 1 is 2", "at most 1"),
     (
         "batched_rotary_embedding", batched([0, 3], [9, 7]), "positions", "element 1 is 3, and cos_sin_cache_offsets has 7",
