@@ -270,7 +270,7 @@ def test_kinds_of_quantisation(getter: str) -> None:
 
 @pytest.mark.parametrize("function", ["per_group_quant_hip", "per_1x32_mx_quant_hip", "per_1x32_f4_quant"])
 def test_columns_are_whole_groups(function: str) -> None:
-    with pytest.raises(ValueError, match="not a multiple"):
+    with pytest.raises(ValueError, match="must be a multiple of"):
         getattr(ap, function)(_values(2, 72))
 
 
@@ -427,7 +427,7 @@ def test_fused_silu_mul_of_no_tensor_says_so() -> None:
 @pytest.mark.parametrize("getter", ["get_hip_quant", "get_triton_quant"])
 @pytest.mark.parametrize("shape", [(2, 3, 64), (64,), (3, 40)])
 def test_mxfp4_of_no_rows_is_refused_by_name(getter: str, shape: tuple[int, ...]) -> None:
-    with pytest.raises(ArgumentShapeError, match=r"x has .* dims|not a multiple of 32"):
+    with pytest.raises(ArgumentShapeError, match=r"x must have 2 dims|must be a multiple of 32"):
         getattr(ap, getter)(ap.QuantType.per_1x32)(torch.ones(shape, dtype=BF16))
 
 
@@ -439,5 +439,5 @@ def test_torch_quantisations_refuse_by_name() -> None:
         with pytest.raises(UnsupportedError, match="quant_dtype="):
             ap.get_torch_quant(kind)(torch.ones((2, 128)), quant_dtype=torch.float4_e2m1fn_x2)
     for kind, columns in ((ap.QuantType.per_1x32, 40), (ap.QuantType.per_1x128, 64)):
-        with pytest.raises(ArgumentShapeError, match=f"x has {columns} columns"):
+        with pytest.raises(ArgumentShapeError, match=f"must be a multiple of .*, got {columns}"):
             ap.get_torch_quant(kind)(torch.ones((2, columns)))
