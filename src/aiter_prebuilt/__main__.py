@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from aiter_prebuilt.bundles.products import target_of
+from aiter_prebuilt.commands import VERBS
 from aiter_prebuilt.commands.output import paged
 from aiter_prebuilt.commands.suggest import check_words
 from aiter_prebuilt.contract.version import VERSION
@@ -16,7 +17,6 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 
 #: Verbs whose output may be longer than a screen.
 _LONG = ("bridge", "coverage", "explain", "list")
-_VERBS = ("bench", "bridge", "coverage", "doctor", "explain", "list", "preload", "verify")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,10 +27,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     subs: dict[str, argparse.ArgumentParser] = {}
-    for verb in _VERBS:
+    for verb in VERBS:
         module = import_module(f"aiter_prebuilt.commands.{verb}")
         sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP, allow_abbrev=False)
-        sub.add_argument("--json", action="store_true", help="machine output with a version")
+        if verb != "completion":
+            sub.add_argument("--json", action="store_true", help="machine output with a version")
         module.configure(sub)
         sub.set_defaults(execute=module.execute)
         subs[verb] = sub

@@ -16,7 +16,7 @@ def extra_of(target: str, profile: str = "ck-free") -> str:
 
 
 def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, version: str = "") -> str:
-    """Return the pip command that installs the package with these extras.
+    """Return the pip command that installs the package with these extras, from where this installation came.
 
     Every message about a missing or damaged wheel has the command from here.
 
@@ -32,12 +32,14 @@ def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, versi
     )
     from shlex import quote  # late: each import of the package reads this file
 
-    return f"pip install {flags}{quote(wanted)}"
+    from aiter_prebuilt.bundles.wheel_source import pip_options
+
+    return f"pip install {pip_options()}{flags}{quote(wanted)}"
 
 
 def nothing_installed() -> str:
     """Return the pip commands to suggest when the target is unknown."""
-    return f"{pip_line('gfx942')} or {pip_line('gfx950').removeprefix('pip install ')}"
+    return f"{pip_line('gfx942')} or {pip_line('gfx950').rpartition(' ')[2]}"
 
 
 def to_install(target: str) -> str:

@@ -33,6 +33,8 @@ def check_words(
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in verbs:
         parser.error(f"No verb {verb!r}. {did_you_mean(verb, verbs)}The verbs are {', '.join(verbs)}.")
+    if verb == "completion":  # what is completed is not its own
+        return
     known = options_of(parser) if verb is None else options_of(verbs[verb])
     for word in words:
         name = word.partition("=")[0]

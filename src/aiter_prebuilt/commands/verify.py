@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.bundles import locate, opening, trust
+from aiter_prebuilt.bundles import extras, locate, opening, trust
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
@@ -116,7 +116,7 @@ def execute(options: argparse.Namespace) -> int:
     if code == NO_DEVICE:
         print(
             "no device here that an installed bundle serves: nothing was executed "
-            "(pip install 'aiter-prebuilt[emulator]' brings one)"
+            f"({extras.pip_line('emulator')} brings one)"
         )
     _print_runs(runs)
     for run in lost:
@@ -190,7 +190,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
         if not verdict.ok:
             extra = InstalledBundle(verdict.path, verdict.target, verdict.profile).extra
-            print(f"mend it: pip install --force-reinstall 'aiter-prebuilt[{extra}]'")
+            print(f"mend it: {extras.pip_line(extra, reinstall=True)}")
 
 
 def _row(run: Execution) -> dict[str, Any]:

@@ -84,10 +84,18 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
 
 
-def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operator, int]:
+def find_operator(
+    name: str, serving: Sequence[InstalledBundle], action: str = "explain"
+) -> tuple[Operator, int]:
     """Find the operator's records in the first bundle that has it.
 
-    The second value is the usual number of compute units of its target.
+    Args:
+        name: the operator.
+        serving: the bundles to look into.
+        action: what an error says cannot be done, as an infinitive.
+
+    Returns:
+        The records, and the usual number of compute units of its target.
 
     Raises:
         NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
@@ -103,7 +111,7 @@ def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operat
                 raise opening.damaged(installed, error) from error
     if serving:
         missing = dispatch.absent(
-            f"explain {name}", name, serving[0].target, {each.profile for each in serving}
+            f"{action} {name}", name, serving[0].target, {each.profile for each in serving}
         )
         if missing is not None:
             raise missing

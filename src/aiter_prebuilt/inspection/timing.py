@@ -59,7 +59,7 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     """
     facts, path = _device(ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
-    block, _ = find_operator(name, serving)
+    block, _ = find_operator(name, serving, "bench")
     described, attributes, call = describe(block, settings, "aiter-prebuilt bench {words}")
     memory = DeviceMemory(facts, path)
     try:

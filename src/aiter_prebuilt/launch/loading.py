@@ -201,7 +201,7 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
 
     facts = device.facts(vendor, ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
-    block, _ = find_operator(name, serving)
+    block, _ = find_operator(name, serving, "preload")
     tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()}, _EXAMPLE)
     return [tensor and (*tensor[:-1], (vendor, ordinal)) for tensor in tensors], attributes
 
