@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kAlignment = 256;
 
 std::string asked(const Prepared& prepared) {
-  return cat("allocating ", prepared.workspace, " bytes of workspace for ", prepared.block->name());
+  return cat("allocate ", prepared.workspace, " bytes of workspace for ", prepared.block->name());
 }
 
 void keep_error(void* context, const char* kind, const char* message) {
