@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -160,13 +161,12 @@ def routing() -> Iterator[Form]:
             zeros(5, 4, kind=torch.int32), zeros(5, 4, kind=torch.float32),
         ),
     )  # fmt: skip
+
+    def assembled(kind: torch.dtype) -> None:
+        ap.topk_softmax_asm(*chosen(4, 8, 3), zeros(4, 8, kind=torch.int32), normal(4, 128, kind=kind), True)
+
     for kind in (torch.float32, BF16):
-        yield (
-            f"topk_softmax_asm of {kind}, strided results",
-            lambda kind=kind: ap.topk_softmax_asm(
-                *chosen(4, 8, 3), zeros(4, 8, kind=torch.int32), normal(4, 128, kind=kind), True
-            ),
-        )
+        yield f"topk_softmax_asm of {kind}, strided results", partial(assembled, kind)
 
     def padded_ids() -> Any:
         weights, ids = routed(5, 8, 2)
@@ -208,7 +208,7 @@ def caches() -> Iterator[Form]:
     yield "reshape_and_cache, int32 slots", lambda: ap.reshape_and_cache(k, k, *paged, slots, "auto")
     yield (
         "reshape_and_cache_flash, int32 slots",
-        lambda: ap.reshape_and_cache_flash(k, k, *flash, slots, "auto", one, one),
+        lambda: ap.reshape_and_cache_flash(k, k, flash[0], flash[1], slots, "auto", one, one),
     )
     yield (
         "concat_and_cache_mla, int32 slots",
@@ -241,7 +241,7 @@ def caches() -> Iterator[Form]:
     yield (
         "reshape_and_cache_flash of far keys",
         lambda: ap.reshape_and_cache_flash(
-            far(k[:2].contiguous()), k[:2], *flash, slots[:2], "auto", one, one
+            far(k[:2].contiguous()), k[:2], flash[0], flash[1], slots[:2], "auto", one, one
         ),
     )
 
@@ -261,9 +261,9 @@ def caches() -> Iterator[Form]:
     strided = zeros(blocks, size, 4, 64)[:, :, :2]
     yield f"{name}, strided caches", fused(strided, zeros(blocks, size, 4, 64)[:, :, :2], None, False)
     codes = [zeros(blocks, size, 2, 64).to(FP8) for _ in range(2)]
-    yield f"{name}, 16-bit k_out, fp8 cache", fused(*codes, zeros(tokens, 2, 64), False)
+    yield f"{name}, 16-bit k_out, fp8 cache", fused(codes[0], codes[1], zeros(tokens, 2, 64), False)
     whole = [zeros(blocks, size, 2, 64) for _ in range(2)]
-    yield f"{name}, tiles in a cache of four dims", fused(*whole, None, True)
+    yield f"{name}, tiles in a cache of four dims", fused(whole[0], whole[1], None, True)
 
 
 def rows() -> Iterator[Form]:
@@ -330,13 +330,10 @@ def rows() -> Iterator[Form]:
             False,
         ),
     )
-    for kind in ("per_128x128",):
-        yield (
-            f"get_torch_quant({kind})",
-            lambda kind=kind: ap.get_torch_quant(getattr(ap.QuantType, kind))(
-                normal(256, 256), quant_dtype=FP8
-            ),
-        )
+    yield (
+        "get_torch_quant(per_128x128)",
+        lambda: ap.get_torch_quant(ap.QuantType.per_128x128)(normal(256, 256), quant_dtype=FP8),
+    )
 
 
 def products() -> Iterator[Form]:
@@ -368,7 +365,7 @@ def products() -> Iterator[Form]:
         ),
     )
     for kind in (torch.float32, torch.float16):
-        yield f"gemm_a16w16(otype={kind})", lambda kind=kind: ap.gemm_a16w16(a, b, otype=kind)
+        yield f"gemm_a16w16(otype={kind})", partial(ap.gemm_a16w16, a, b, otype=kind)
     yield (
         "gemm_a16w16_asm(bpreshuffle)",
         lambda: ap.gemm_a16w16_asm(a, ap.shuffle_weight(b), zeros(m, n), bpreshuffle=True),
@@ -479,11 +476,12 @@ def attention() -> Iterator[Form]:
 
 def samplers() -> Iterator[Form]:
     """Choices of tokens."""
+
+    def greedy(columns: int) -> None:
+        ap.greedy_sample(zeros(3, kind=torch.int32), normal(3, columns))
+
     for columns in (1024, 1000, 777, 16385):
-        yield (
-            f"greedy_sample of {columns} columns",
-            lambda columns=columns: ap.greedy_sample(zeros(3, kind=torch.int32), normal(3, columns)),
-        )
+        yield f"greedy_sample of {columns} columns", partial(greedy, columns)
     yield (
         "random_sample of 1024 columns",
         lambda: ap.random_sample(zeros(3, kind=torch.int32), normal(3, 1024), torch.ones(3).cuda()),

@@ -391,16 +391,16 @@ def epilogues() -> None:
     for kind, other in ((torch.bfloat16, torch.float16), (torch.float16, torch.bfloat16)):
         a, b = torch.randn(m, k).to(kind).cuda(), torch.randn(n, k).to(kind).cuda()
         plain = a.cpu().double() @ b.cpu().double().T
-        for name, gate in gates.items():
-            for of in (None, kind, other, torch.float32):
-                bias = None if of is None else (torch.randn(n) * 3).to(of).cuda()
-                truth = gate(plain if bias is None else plain + bias.cpu().double())
+        for at, (name, gate) in enumerate(gates.items()):
+            for of in (None, kind, other, torch.float32)[at % 2 :: 2] if name else (other, torch.float32):
+                bias = (torch.randn(n) * 3).to(of or kind).cuda()
+                truth = gate(plain if of is None else plain + bias.cpu().double())
                 what = f"gemm_a16w16 {kind}, bias {of}, {name}"
-                found = ap.gemm_a16w16(a, b, bias, activation=name)
+                found = ap.gemm_a16w16(a, b, None if of is None else bias, activation=name)
                 near(what, found, truth, units[kind])
                 if found.dtype != kind:
                     PROBLEMS.append(f"{what}: a result of {found.dtype}")
-            for out in units:
+            for out in random.sample([*units], 1) if name else units:
                 near(
                     f"gemm_a16w16 to {out}, {name}",
                     ap.gemm_a16w16(a, b, bias, out, activation=name),
@@ -412,10 +412,6 @@ def epilogues() -> None:
                     PROBLEMS.append("gemm_a16w16: it did not return y")
                 near(f"gemm_a16w16 into {out}, {name}", memory, truth, units[out])
         near("tgemm.mm", ap.tgemm.mm(a, b, bias), plain + bias.cpu().double(), units[kind])
-        traced = torch.compile(
-            lambda a, b, bias: ap.gemm_a16w16(a, b, bias, activation="silu"), backend="eager", fullgraph=True
-        )
-        equal("traced gemm_a16w16", (traced(a, b, bias),), (ap.gemm_a16w16(a, b, bias, activation="silu"),))
         call = partial(ap.gemm_a16w16, a, b)
         refused("an unknown activation", UnsupportedError, partial(call, activation="tanh"))
         refused("a bias of integers", ArgumentDTypeError, partial(call, bias.int()))
@@ -473,7 +469,9 @@ def far_keys(fp8: torch.dtype) -> None:
         shapes = (blocks, heads, d // 16, size, 16), (blocks, heads, d, size)
         made = [torch.zeros(shape).to(fp8).cuda() for shape in shapes]
         scales = [torch.zeros(heads, blocks * size).cuda() for _ in range(2)]
-        ap.reshape_and_cache_with_pertoken_quant(k, v, *made, *scales, places, False, clamp)
+        ap.reshape_and_cache_with_pertoken_quant(
+            k, v, made[0], made[1], scales[0], scales[1], places, False, clamp
+        )
         return (*made, *scales)
 
     for write in (paged, flash, partial(quantised, clamp=False), partial(quantised, clamp=True)):
