@@ -28,6 +28,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.ops._common import (
+    finished,
     is_result,
     is_type,
     number,

@@ -142,7 +142,8 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
 
 bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error) {
   const bool about = error.kind == ErrorKind::ArgumentShape || error.kind == ErrorKind::ArgumentStride ||
-                     error.kind == ErrorKind::ArgumentDType || error.kind == ErrorKind::Unsupported;
+                     error.kind == ErrorKind::ArgumentDType || error.kind == ErrorKind::Unsupported ||
+                     error.kind == ErrorKind::NoKernel;
   if (!restated_ || !about) return false;
   const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
   const py::Ref answer(given ? PyObject_CallObject(restated_.get(), given.get()) : nullptr);
@@ -159,7 +160,12 @@ bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* v
   PyObject* after = PyTuple_GetItem(answer.get(), 1);
   std::vector<PyObject*> items(count);
   for (std::size_t i = 0; i < count; ++i) items[i] = PyTuple_GetItem(others, static_cast<Py_ssize_t>(i));
-  if (!run_slow(items.data(), count, nullptr, viewing, error)) return false;
+  const Error first = error;
+  if (!run_slow(items.data(), count, nullptr, viewing, error)) {
+    // What no kernel takes with copies either is said of the caller's tensors.
+    if (first.kind == ErrorKind::NoKernel && error.kind == ErrorKind::NoKernel) error = first;
+    return false;
+  }
   const py::Ref finished(py::is_none(after) ? py::Ref::borrow(after).release() : PyObject_CallObject(after, nullptr));
   return finished ? true : error.set(ErrorKind::Raised, "", "", "");
 }

@@ -14,6 +14,7 @@ from typing import Any, Final
 import torch
 
 from aiter_prebuilt.ops._common import (
+    finished,
     is_result,
     is_type,
     number,
@@ -2280,10 +2281,10 @@ def gemm_a16w16(
         raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
     if scale_c is not None:
         raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
-    if activation is not None:
-        raise refuse("gemm_a16w16", "activation", activation, "None")
     if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
         raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
+    if activation is not None or (bias is not None and getattr(bias, "dtype", A.dtype) != A.dtype):
+        return finished("gemm_a16w16", gemm_a16w16_fp32, activation, (otype, dtype), y, A=A, B=B, bias=bias)
     if otype is not None and otype != A.dtype:
         if is_result(otype, A, "f32 bf16 f16") and dtype in (None, otype):
             return result_of(gemm_a16w16_fp32, otype, y, A=A, B=B, bias=bias)
