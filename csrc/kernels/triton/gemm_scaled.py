@@ -18,8 +18,8 @@
   constexprs  BM, BN, BK, GROUP_M, XCDS, SCALED (0: 3 and 4 are not read), BIAS (0: 5 is not read)
   grid        (cdiv(M, BM) * cdiv(N, BN), L, 1)
 
-fp8 is the target's own e4m3, C is bf16 or fp16, Q fp8 or int8, T fp8, int8 or bf16.  Sums are fp32 on the matrix units, those of int8 are int32
-and exact; the result is rounded once.  a and b are at multiples of 16 bytes and their rows, too: rows behind the end repeat
+fp8 is the target's own e4m3, C is bf16 or fp16, Q fp8 or int8, T also bf16.  Sums are fp32 on the matrix units, those of int8
+are int32 and exact; the result is rounded once.  a, b and their rows are at multiples of 16 bytes: rows behind the end repeat
 the last one and are not stored, so that 16 bytes are read at a time without a mask.
   workspace   none
 
