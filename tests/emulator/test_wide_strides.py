@@ -57,7 +57,7 @@ def test_a_paged_cache_may_be_larger_than_2_gib(target: str, tmp_path: Path) -> 
     chosen.write_bytes(b"".join(rng.choice(calls) for calls in kinds.values()))
     environment = proof.surroundings(library_path(), bundles(target, "ck-free"), target)
     command = [sys.executable, str(PROGRAM), "--tensor", "K", str(chosen)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     lines = [json.loads(line) for line in done.stdout.splitlines()]
     assert done.returncode == 0, done.stderr[-3000:]
     wrong = [line for line in lines if line[3] != "right"]
