@@ -186,7 +186,7 @@ def test_a_traced_product_takes_no_other_memory(wrong: Any, monkeypatch: pytest.
     made = torch.ones(5, 16, dtype=BF16)
     stand_in = SimpleNamespace(default=lambda *_: made)
     monkeypatch.setattr(generated, "_OPS", SimpleNamespace(gemm_a16w16=stand_in))
-    with pytest.raises(ArgumentKindError, match="gemm_a16w16: write its result"):
+    with pytest.raises(ArgumentKindError, match="gemm_a16w16: its result needs a contiguous"):
         generated.TRACED["gemm_a16w16"](
             torch.zeros(5, 64, dtype=BF16), torch.zeros(16, 64, dtype=BF16), y=wrong
         )

@@ -46,8 +46,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.counters and found.counters is None:
         raise UnsupportedError(
             f"count what {options.operator} executes",
-            f"{found.device} does not count",
-            "run: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
+            f"{found.device} has no counters",
+            "Run it on the emulator: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
         )
     if options.json:
         document = asdict(found)

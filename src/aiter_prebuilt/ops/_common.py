@@ -51,7 +51,7 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     return UnsupportedError(
         f"{function}({option}={said})",
         "no prebuilt kernel covers it",
-        f"use {option}={covered}; help(aiter_prebuilt.{function}) says what each option may be",
+        f"Use {option}={covered}. For all options, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -63,7 +63,7 @@ def refuse_shuffled(function: str, tensor: str) -> UnsupportedError:
     return UnsupportedError(
         f"{function}({tensor} with is_shuffled=True)",
         "no prebuilt kernel covers it",
-        f"give {tensor} as it was before shuffle_weight; help(aiter_prebuilt.{function}) says what each tensor may be",
+        f"Pass {tensor} as it was before shuffle_weight. For all arguments, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -152,16 +152,19 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
     """
     if type(error).__name__ == "OutOfMemoryError":
         raise error
+    if isinstance(error, ArgumentKindError):
+        return ArgumentKindError(function, error.found, error.fix)
     if isinstance(error, ZeroDivisionError):
         return ArgumentKindError(
-            f"{function}: allocate its output",
-            "a size that must be 1 or more is 0, such as that of a head",
-            f"pass tensors of the shapes that help(aiter_prebuilt.{function}) names",
+            function,
+            "a size is 0 that must be at least 1, such as the head size",
+            f"For the shapes, see help(aiter_prebuilt.{function})",
         )
     return ArgumentKindError(
-        f"{function}: allocate its output",
-        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
-        f"pass torch tensors of the shapes that help(aiter_prebuilt.{function}) names",
+        function,
+        "the output cannot be allocated from these arguments "
+        f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'})",
+        f"For their shapes, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -362,19 +365,19 @@ def finished(
     if activation and not (isinstance(activation, str) and activation in ACTIVATIONS):
         raise refuse(function, "activation", activation, f"None or {' or '.join(map(repr, ACTIVATIONS))}")
     if bias is not None and not is_result(bias.dtype, rows, "f32 bf16 f16"):
-        raise ArgumentDTypeError(function, f"bias is {bias.dtype}", "Pass a bias of fp32, bf16 or fp16")
+        raise ArgumentDTypeError(function, f"bias must be fp32, bf16 or fp16, got {bias.dtype}", "")
     added = bias is not None and bias.dtype != rows.dtype
     if added and bias.requires_grad:
         raise UnsupportedError(
             f"{function}(requires_grad=True)",
-            "argument bias asks for a gradient, and no prebuilt kernel covers it: there is no backward here",
-            "pass it detached (.detach())",
+            "bias requires a gradient, and no prebuilt kernel covers it: there is no backward",
+            "Pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()",
         )
     if added and tuple(bias.shape) != (given["B"].shape[0],):
         raise ArgumentShapeError(
             function,
-            f"the shape of bias is {tuple(bias.shape)}, and B has {given['B'].shape[0]} rows",
-            "Pass one number for each row of B",
+            f"bias must be {[given['B'].shape[0]]}, got {list(bias.shape)}",
+            "",
         )
     made: Any = product(**(given | {"bias": None} if added else given))
     if added:
@@ -389,14 +392,12 @@ def _rounded(function: str, made: Any, kind: Any, memory: Any) -> torch.Tensor:
     if memory is None:
         return cast("torch.Tensor", made.to(kind))
     if memory.dtype != kind:
-        raise ArgumentDTypeError(
-            function, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
-        )
+        raise ArgumentDTypeError(function, f"y must be {kind}, got {memory.dtype}", "")
     if memory.shape != made.shape:
         raise ArgumentShapeError(
             function,
-            f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
-            "Pass memory of that shape for y",
+            f"y must be {list(made.shape)}, got {list(memory.shape)}",
+            "",
         )
     return cast("torch.Tensor", memory.copy_(made))
 

@@ -95,9 +95,10 @@ def written(function: str, held: Any, made: Any) -> Any:
     """
     if (held.dtype, held.shape) != (made.dtype, made.shape) or not held.is_contiguous():
         raise ArgumentKindError(
-            f"{function}: write its result",
-            f"a tensor of {tuple(held.shape)} {held.dtype}, strides {tuple(held.stride())}",
-            f"pass a contiguous tensor of {tuple(made.shape)} {made.dtype}, or None",
+            function,
+            f"its result needs a contiguous {made.dtype} {list(made.shape)}, got {held.dtype} {list(held.shape)} "
+            f"with strides {list(held.stride())}",
+            "Pass such a tensor, or None",
         )
     return held.copy_(made)
 

@@ -344,7 +344,7 @@ def cp_gather_indexer_k_quant_cache(
 
     Args:
         kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, as ``indexer_k_quant_and_cache`` writes it; a block
-            is a multiple of 16 bytes.
+            is a multiple of 4 bytes, with preshuffle of 16.
         dst_k: [tokens, d] uint8 or the target's own e4m3, written; codes; d is a multiple of 128.
         dst_scale: [tokens, scale_columns] fp32 or uint8, written; fp32 [tokens, d / 128], or its bytes [tokens, d / 32].
         block_table: [batch, table_columns] int32, the blocks of each sequence.
