@@ -365,19 +365,19 @@ def finished(
     if activation and not (isinstance(activation, str) and activation in ACTIVATIONS):
         raise refuse(function, "activation", activation, f"None or {' or '.join(map(repr, ACTIVATIONS))}")
     if bias is not None and not is_result(bias.dtype, rows, "f32 bf16 f16"):
-        raise ArgumentDTypeError(function, f"bias is {bias.dtype}", "Pass a bias of fp32, bf16 or fp16")
+        raise ArgumentDTypeError(function, f"bias must be fp32, bf16 or fp16, got {bias.dtype}", "")
     added = bias is not None and bias.dtype != rows.dtype
     if added and bias.requires_grad:
         raise UnsupportedError(
             f"{function}(requires_grad=True)",
-            "argument bias asks for a gradient, and no prebuilt kernel covers it: there is no backward here",
-            "pass it detached (.detach())",
+            "bias requires a gradient, and no prebuilt kernel covers it: there is no backward",
+            "Pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()",
         )
     if added and tuple(bias.shape) != (given["B"].shape[0],):
         raise ArgumentShapeError(
             function,
-            f"the shape of bias is {tuple(bias.shape)}, and B has {given['B'].shape[0]} rows",
-            "Pass one number for each row of B",
+            f"bias must be {[given['B'].shape[0]]}, got {list(bias.shape)}",
+            "",
         )
     made: Any = product(**(given | {"bias": None} if added else given))
     if added:
