@@ -333,7 +333,7 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
 def finished(
     function: str,
     product: Callable[..., Any],
-    activation: str | None,
+    activation: Any,
     kinds: tuple[Any, ...],
     memory: Any,
     **given: Any,
