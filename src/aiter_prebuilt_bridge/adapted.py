@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt_bridge.adapted_attention import flash_attn_func as flash_attn_func
 
 if TYPE_CHECKING:
     import torch

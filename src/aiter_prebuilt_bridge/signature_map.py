@@ -61,6 +61,8 @@ _TYPED: Final = {"dtype": (None,)}
 
 #: The modules that a row is for, a name there, and the reading. The same name in other modules is another function.
 _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
+    # AITER's takes lengths of padded batches, which our packed form serves.
+    (("aiter.ops.mha",), "flash_attn_func", Reading(ours="adapted.flash_attn_func")),
     (("aiter.ops.mha",), "mha_fwd", Reading(nothing=_NO_SINK | _NO_SCALES)),
     (("aiter.ops.mha",), "mha_varlen_fwd", Reading(nothing=_NO_SINK | _NO_SCALES)),
     (("aiter.ops.mha",), "fmha_v3_fwd", Reading(nothing=_NO_SCALES)),

@@ -4,9 +4,10 @@
 // Build:  T = bf16 | f16     element type of everything but delta and the accumulator, which are f32
 //         STEP = 1           delta[b, h, s] = sum of out[b, s, h, :] * dout[b, s, h, :]; with ZERO = 1 dq[b, s, h, :] = 0 besides
 //                            with COPY = 1 copies of lse and delta, each with 64 zeros behind
-//                            with EMPTY = n > 0 besides: dk and dv (or what is added up to them) of sequences with keys and no
-//                            queries are 0; the assembly writes nothing there
 //         STEP = 2           dq[b, s, h, :] = acc[b, h, s, :], rounded to nearest even
+//         EMPTY = n > 0      in these two besides: dk and dv (or what is added up to them) of sequences with keys and no queries
+//                            are 0. Some assembly writes nothing there; some multiplies those keys by 0, which leaves NaN where
+//                            they are not finite, so that this has to come after it.
 //         STEP = 3           dk[b, s, h, :] = sum over g of dk_parts[b, s, h * groups + g, :], in fp32, rounded to nearest
 //                            even; dv too; with 0 groups they are 0
 // Launch: one wave takes two rows of a head, 32 lanes each, 8 elements a lane: up to 256 elements, a multiple of 8. Pointers are
@@ -55,7 +56,7 @@ AP_INLINE float sum32(float x) {
   return dpp_add<0x142, 0xa>(x);  // row_bcast:15 into rows 1 and 3
 }
 
-#if STEP == 1 && EMPTY
+#if EMPTY
 // What keys get where there may be no query: dk and dv, [s, h, d]; starts of sequences.
 struct of_keys {
   elem *dk, *dv;
@@ -128,8 +129,22 @@ void attention_delta(float* __restrict__ delta, const ap::elem* __restrict__ out
 #elif STEP == 2
 AP_KERNEL(256)
 void attention_dq(ap::elem* __restrict__ dq, const float* __restrict__ acc, ap::i64 dq_b, ap::i64 dq_s, ap::i64 dq_h,
+#if EMPTY
+                  ap::elem* __restrict__ dk, ap::elem* __restrict__ dv, ap::i64 dk_s, ap::i64 dk_h, ap::i64 dv_s,
+                  ap::i64 dv_h, const ap::i32* __restrict__ starts_q, const ap::i32* __restrict__ starts_k,
+                  ap::i32 dv_width, ap::i32 key_heads,
+#endif
                   ap::i32 depth, ap::i32 heads, ap::i32 length, ap::i32 rows) {
   using namespace ap;
+#if EMPTY
+  u32 tiles = (static_cast<u32>(rows) + 7) / 8;
+  if (block_x() >= tiles) {
+    u32 extra = block_x() - tiles;
+    zero_unseen(extra / EMPTY, extra % EMPTY,
+                {dk, dv, dk_s, dk_h, dv_s, dv_h, starts_q, starts_k, depth, dv_width, key_heads});
+    return;
+  }
+#endif
   place p = place_of(static_cast<u32>(heads), static_cast<u32>(length));
   if (p.row >= static_cast<u32>(rows) || p.first >= static_cast<u32>(depth)) return;
   const floats* from = reinterpret_cast<const floats*>(acc + static_cast<i64>(p.row) * depth + p.first);
