@@ -18,7 +18,7 @@ from support import call_tensors, torch_kernels  # noqa: E402
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.devices import device  # noqa: E402
 
-#: A call is tried as it is, and with each of these left out or asked for where its function has them.
+#: A call is tried as it is, and with each of these left out or asked for where its function has such options.
 FORMS: tuple[dict[str, Any], ...] = (
     {}, {"YQ": None}, {"y": None}, {"out": None}, {"out_": None}, {"dq": None, "dv": None}, {"return_lse": True},
     {"num_kv_splits": None}, {"q_out": None, "k_out": None, "zeros_out": None},
@@ -44,11 +44,12 @@ def _gpu(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _calls(name: str) -> Iterator[dict[str, Any]]:
     parameters = inspect.signature(getattr(aiter_prebuilt, name)).parameters
+    optional = {key for key, each in parameters.items() if each.default is None or each.default is False}
     for target in (torch_kernels.TARGET, "gfx942"):
         for call in call_tensors.small(target):
-            if call.operator == name and call.compute_units == 0:
+            if call.operator == name:
                 for form in FORMS:
-                    if set(form) <= set(parameters):
+                    if set(form) <= optional:
                         yield call_tensors.arguments(call) | form
 
 
