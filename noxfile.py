@@ -131,24 +131,42 @@ def install(session: nox.Session, *words: str) -> None:
     run(session, "python", "-m", "pip", "install", "-q", "--no-compile", *words)
 
 
-def install_torch(session: nox.Session) -> None:
+def install_torch(session: nox.Session, *, needed: bool = True) -> str:
     """Install the CPU build of torch.
 
     The reference functions of the tests use it; never gigabytes of CUDA libraries.
+
+    Args:
+        session: ends with an error if torch is needed and pip has no CPU build.
+        needed: False goes on without it.
+
+    Returns:
+        Why it is not installed; empty when it is.
     """
     (pin,) = groups("torch")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        install(session, "--dry-run", "--report", str(report), pin)
-        chosen = {row["metadata"]["name"] for row in json.loads(report.read_text())["install"]}
-    cuda = sorted(name for name in chosen if name.startswith(("nvidia-", "cuda-")))
-    if cuda:
-        session.error(
-            f"pip would install the CUDA build of {pin} with {', '.join(cuda[:3])}, ...; the tests need the CPU build. "
-            "Point pip at PyTorch's CPU index (pytorch.org, Get Started, CPU), for example with PIP_EXTRA_INDEX_URL, "
-            "or at a folder with the wheel, with PIP_FIND_LINKS"
-        )
-    install(session, pin)
+        words = ("-m", "pip", "install", "-q", "--dry-run", "--report", str(report), pin)
+        run(session, "python", *words, success_codes=[0] if needed else [0, 1], silent=not needed)
+        found = json.loads(report.read_text())["install"] if report.is_file() else None
+    cuda = sorted(
+        name for row in found or () if (name := row["metadata"]["name"]).startswith(("nvidia-", "cuda-"))
+    )
+    if found is not None and not cuda:
+        install(session, pin)
+        return ""
+    offered = (
+        f"pip would install the CUDA build of {pin} with {', '.join(cuda[:3])}, ..."
+        if cuda
+        else f"pip finds no {pin}"
+    )
+    why = (
+        f"{offered}; the CPU build is needed. Point pip at PyTorch's CPU index (pytorch.org, Get Started, CPU), for example "
+        "with PIP_EXTRA_INDEX_URL, or at a folder with the wheel, with PIP_FIND_LINKS"
+    )
+    if needed:
+        session.error(why)
+    return why
 
 
 def build_tools(session: nox.Session, *words: str) -> None:
@@ -341,6 +359,9 @@ def demo(session: nox.Session) -> None:
     golden calls on the embedded device: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
     """
     targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
+    missing = install_torch(
+        session, needed=False
+    )  # calls AITER's functions, for the data wheels of the bridge
     shutil.rmtree(BUILD / "bundles", ignore_errors=True)  # of another time, of targets that are not shown
     chosen = [word for name in targets for word in ("--target", name)]
     build_tools(session, "build", "--host", "--ck", "sample", *chosen)
@@ -356,17 +377,20 @@ def demo(session: nox.Session) -> None:
         session.run(*pip, "aiter-prebuilt[sm90]", external=True)
     command = str(clean / "bin" / "aiter-prebuilt")
     emulated = (str(clean / "bin" / "aiter-prebuilt-emulator"), "run", "--devices", EMULATED, "--", command)
+    alone = {"PYTHONPATH": "", "COLUMNS": "200"}
     with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
         for words in (("doctor",), ("list",), ("verify", "--execute")):
             # 2 where there is no GPU: then nothing is executed here
             codes = [0] if words == ("list",) else [0, 2]
-            session.run(command, *words, external=True, success_codes=codes, env={"PYTHONPATH": ""})
-        session.run(*emulated, "doctor", external=True, env={"PYTHONPATH": ""})
-        execute = (*emulated, "verify", "--execute")
-        shown = str(session.run(*execute, external=True, silent=True, env={"PYTHONPATH": ""}))
-        session.log("%s", shown)
+            session.run(command, *words, external=True, success_codes=codes, env=alone, silent=True)
+        session.run(*emulated, "doctor", external=True, env=alone, silent=True)
+        shown = str(session.run(*emulated, "verify", "--execute", external=True, silent=True, env=alone))
         if "frameworks and compilers in this process: none" not in shown:
             session.error("a framework or a compiler was loaded: the wheels must need none")
+    sys.path.insert(0, str(ROOT / "ci"))
+    from demo_summary import lines
+
+    sys.stdout.write("\n".join([*lines(DIST, shown, missing), ""]))
 
 
 @shared

@@ -5,7 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-import click
+from build_tools.verbs.environment import COMMAND, UNUSABLE, missing
+
+try:
+    import click
+except ModuleNotFoundError as error:  # before any verb is read: they all import it
+    sys.exit(missing(error))
 
 from build_tools.errors import BuildToolsError
 from build_tools.verbs.audit import audit
@@ -33,8 +38,6 @@ from build_tools.verbs.tune import tune
 from build_tools.verbs.tune_request import tune_request
 from build_tools.verbs.wheels import wheels
 
-#: Exit code when the machine, not the input, is in the way: a missing package, a path that cannot be written.
-UNUSABLE: Final = 13
 #: Packages that only some verbs and options need, and the dependency group that has each.
 GROUPS: Final = {"distributed": "farm", "obstore": "farm", "minisign": "release"}
 
@@ -87,14 +90,9 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if error.name is None or error.name.startswith(("build_tools", "aiter_prebuilt")):
             raise
-        fix = "run: pip install --require-hashes --no-deps -r build_tools/requirements.txt and pip install --group build"
-        if error.name in GROUPS:
-            fix = f"run: pip install --group {GROUPS[error.name]}"
-        click.echo(
-            f"error: the build needs the Python package {error.name!r}, which is not installed. {fix}",
-            err=True,
+        sys.exit(
+            missing(error, f"pip install --group {GROUPS[error.name]}" if error.name in GROUPS else COMMAND)
         )
-        sys.exit(UNUSABLE)
     except OSError as error:
         click.echo(f"error: {error}", err=True)
         sys.exit(UNUSABLE)

@@ -1,4 +1,4 @@
-"""Every error of the pipeline: what was asked, what was found, what to type next, and the exit code of the command.
+"""Every error of the pipeline: what failed, the value that was found, what to do, and the exit code of the command.
 
 ``build_tools/__main__.py`` is the one place that turns them into an exit. Codes 0 to 2 keep their usual meaning
 (done, unforeseen, wrong usage). Each other code has one meaning, so that a CI job can tell a compile error from a missing tool.
@@ -9,25 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+from aiter_prebuilt.contract.error_text import DescribedError
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from build_tools.records import AuditReport, CompileResult
 
 
-class BuildToolsError(Exception):
-    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` joins them."""
+class BuildToolsError(DescribedError):
+    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` is a sentence or two."""
 
     exit_code: ClassVar[int] = 1
-
-    def __init__(self, asked: str, found: str, fix: str) -> None:
-        super().__init__(asked, found, fix)
-        self.asked = asked
-        self.found = found
-        self.fix = fix
-
-    def __str__(self) -> str:
-        return f"{self.asked}: {self.found}. {self.fix.rstrip('.')}."
 
 
 class UsageError(BuildToolsError):

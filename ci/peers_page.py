@@ -91,15 +91,17 @@ def explained(row: str, outcome: str, text: str, known: list[Explanation]) -> Ex
 
 #: A whole reason -> its first clause. The first pattern that matches is used.
 _SHORT: Final = (
-    (r"CompileRefusedError: call (\w+): AITER would compile \w+ now, because there is no function of ours.*", r"\1"),
-    (r"CompileRefusedError: call (\w+): AITER would compile \w+ now, because (.*?)(?:\. Unset.*|$)", r"\1: \2"),
-    (r"CompileRefusedError: launch (?:\w+\.)*(\w+): Triton would.*", r"\1"),
-    (r"CompileRefusedError: launch (?:\w+\.)*(\w+):.*", r"\1"),
+    (r"CompileRefusedError: (?:Cannot )?call (\w+): AITER would compile \w+ now, because there is no function of ours.*", r"\1"),
+    (r"CompileRefusedError: (?:Cannot )?call (\w+): AITER would compile \w+ now, because (.*?)(?:\. Unset.*|$)", r"\1: \2"),
+    (r"CompileRefusedError: (?:Cannot )?launch (?:\w+\.)*(\w+): Triton would.*", r"\1"),
+    (r"CompileRefusedError: (?:Cannot )?launch (?:\w+\.)*(\w+):.*", r"\1"),
     (r"\w+Error: (\w+): argument (\w+): its type is (\w+), the signature says.*", r"\1: type \3 for argument \2"),
+    (r"\w+Error: (\w+): (\w+) must be [^.]*, got (\w+)\. Convert.*", r"\1: type \3 for argument \2"),
+    (r"\w+Error: (\w+: \w+ must be contiguous).*", r"\1"),
     (r"UnsupportedError: (\w+\([^)]*\)): no prebuilt kernel covers it.*", r"\1"),
-    (r"UnsupportedError: (\w+\([^)]*\)): argument \w+ asks for a gradient.*", r"\1"),
+    (r"UnsupportedError: (\w+\([^)]*\)): (?:argument \w+ asks for|\w+ requires) a gradient.*", r"\1"),
     (r"\w+Error: (\w+: argument \w+: [^.:]*)[.:].*", r"\1"),
-    (r"NoKernelError: (\w+): all \d+ candidates were refused\. [^/]*/ (.*)", r"\1: \2"),
+    (r"NoKernelError: (\w+): (?:no kernel takes this call: )?all \d+ candidates were refused\. [^/]*/ (.*)", r"\1: \2"),
     (r"checkAllclose: .*", "a comparison of the test lies outside its tolerance"),
     (r"TimeUp.*", "the case took too long"),
     (r"AttributeError: (module '[\w.]+' has no attribute '\w+').*", r"\1"),

@@ -57,7 +57,7 @@ def ready() -> bool:
     except ImportError as error:
         why = f"the bridge cannot load its runtime ({error}). {_mend()}"
         if os.environ.get(VARIABLE) == "strict":
-            raise ImportError(f"import aiter: {why}") from error
+            raise ImportError(f"Cannot import aiter: {why}") from error
         _LEFT.append(why)
         import logging
 

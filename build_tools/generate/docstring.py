@@ -59,9 +59,8 @@ def describe(operator: Operator, spec: TensorSpec, note: str) -> str:
     if note:
         words.append(note)
     if spec.name in operator.dense:
-        words.append(
-            "a strided one is copied" if spec.role == "in" else "a strided one is written through a copy"
-        )
+        which = "a strided one" if spec.strides is None else "one whose strides no kernel takes"
+        words.append(f"{which} is copied" if spec.role == "in" else f"{which} is written through a copy")
     return f"{words[0]}{', ' if len(words) > 1 else ''}{'; '.join(words[1:])}"
 
 
@@ -115,7 +114,7 @@ def covered_text(values: tuple[Any, ...]) -> str:
 
 def _scalar(operator: Operator, parameter: Parameter) -> str:
     words = [operator.notes.get(parameter.name, "")]
-    if parameter.name in operator.covered:
+    if parameter.name in operator.covered and parameter.name != operator.epilogue:
         words.append(covered_text(served(operator, operator.covered[parameter.name])))
     if parameter.name in operator.ignored:
         words.append("accepted and ignored")

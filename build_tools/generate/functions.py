@@ -97,6 +97,7 @@ def _common(bodies: Sequence[str]) -> list[str]:
         name
         for name in (
             "element_type",
+            "finished",
             "integers",
             "is_result",
             "is_type",
@@ -250,7 +251,13 @@ def refusals(operator: Operator, deeper: int = 0) -> list[str]:
         lines.append(f'{margin}    if getattr({name}, "is_shuffled", False):')
         lines.append(f'{margin}        raise refuse_shuffled("{operator.name}", "{name}")')
     # What another operator serves comes last: everything else was looked at then.
-    for parameter in sorted(refused(operator), key=lambda each: _of_result(operator, each)):
+    looks = sorted(refused(operator), key=lambda each: _of_result(operator, each))
+    first = next((each for each in looks if _of_result(operator, each)), None)
+    for parameter in looks:
+        if parameter is first:
+            lines += _epilogue(operator, deeper)
+        if parameter.name == operator.epilogue:
+            continue
         values = operator.covered[parameter.name]
         said = " or ".join(literal(value) for value in served(operator, values))
         wrong = refusal(parameter, values)
@@ -271,6 +278,25 @@ def refusals(operator: Operator, deeper: int = 0) -> list[str]:
         call = [f'"{operator.name}"', f'"{parameter.name}"', parameter.name, literal(said)]
         lines += fitted("raise refuse(", call, ")", 8 + deeper)
     return lines
+
+
+def _epilogue(operator: Operator, deeper: int) -> list[str]:
+    """Write the calls whose bias or activation the fp32 product of another operator gets behind it."""
+    if operator.epilogue is None:
+        return []
+    kinds = [each for each in refused(operator) if _of_result(operator, each)]
+    values = operator.covered[kinds[0].name]
+    own = next(value.argument for value in values if isinstance(value, ArgumentType))
+    margin = " " * deeper
+    memory = next(iter(operator.into.values()), "None")
+    asked = f"({', '.join(each.name for each in kinds)})"
+    call = [f'"{operator.name}"', operator.served_by["f32"], operator.epilogue, asked, memory]
+    given = [f"{name}={name}" for name in operator.python.names if name in operator.arguments]
+    other = f'bias is not None and getattr(bias, "dtype", {own}.dtype) != {own}.dtype'
+    return [
+        f"{margin}    if {operator.epilogue} is not None or ({other}):",
+        *fitted("return finished(", [*call, *given], ")", 8 + deeper),
+    ]
 
 
 def _same(operator: Operator, parameter: Parameter) -> tuple[str, str]:

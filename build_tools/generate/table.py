@@ -64,7 +64,7 @@ def _section(operator: Operator) -> list[str]:
         if parameter.name in operator.arguments:
             continue
         words = [operator.notes.get(parameter.name, "")]
-        if parameter.name in operator.covered:
+        if parameter.name in operator.covered and parameter.name != operator.epilogue:
             words.append(covered_text(served(operator, operator.covered[parameter.name])))
         words += given(operator, parameter.name)
         if parameter.name in operator.ignored:

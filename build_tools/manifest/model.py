@@ -277,6 +277,7 @@ class OperatorPart(Record):
     type_of: dict[Name, Name] = {}
     into: dict[Name, Name] = {}
     served_by: dict[Name, Name] = {}
+    epilogue: Name | None = None
     plain: list[Name] = []
     dense: list[Name] = []
     detached: bool = False
@@ -316,11 +317,11 @@ class Operator:
 
     ``attributes``: scalars of the native call, in the grammar of ``grammar.py``; ``covered``: option -> the values that are
     served (an element type of an argument as ``ArgumentType``); ``into``: returned tensor -> the parameter by which a caller
-    gives its memory; ``served_by``: element type of the result -> the operator that has it; ``plain``: the tensors that are
-    refused where their ``is_shuffled`` is true; ``dense``: tensors of which a contiguous copy is taken where no kernel walks
-    their strides; ``detached``: tensors that require a gradient are read as if they did not; ``first_rows``: result that may
-    have more rows than are written -> the tensor whose rows say how many are; ``function``: the hand-written module of its
-    Python function.
+    gives its memory; ``served_by``: element type of the result -> the operator that has it; ``epilogue``: the option that names
+    a function of the fp32 result, which a bias of another type is added to, too; ``plain``: the tensors that are refused where
+    their ``is_shuffled`` is true; ``dense``: tensors of which a contiguous copy is taken where no kernel walks their strides;
+    ``detached``: tensors that require a gradient are read as if they did not; ``first_rows``: result that may have more rows
+    than are written -> the tensor whose rows say how many are; ``function``: the hand-written module of its Python function.
     """
 
     name: str
@@ -335,6 +336,7 @@ class Operator:
     type_of: dict[str, str]
     into: dict[str, str]
     served_by: dict[str, str]
+    epilogue: str | None
     plain: tuple[str, ...]
     dense: tuple[str, ...]
     detached: bool

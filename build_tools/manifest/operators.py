@@ -138,6 +138,7 @@ def _operator(
         type_of=dict(text.type_of),
         into=dict(text.into),
         served_by=dict(text.served_by),
+        epilogue=text.epilogue,
         plain=tuple(text.plain),
         dense=tuple(text.dense),
         detached=text.detached,
@@ -270,6 +271,15 @@ def _check_results(
     for name in text.plain:
         if name not in text.arguments or name not in python.names:
             problems.add(f"names tensors of the call that may not be shuffled, not {name!r}", "plain")
+    if text.epilogue is not None and not (
+        {"f32"} == text.served_by.keys()
+        and text.covered.get(text.epilogue) == ["None"]
+        and "bias" in text.arguments
+    ):
+        problems.add(
+            f"names an option of which None alone is covered, beside a bias and served_by.f32, not {text.epilogue!r}",
+            "epilogue",
+        )
     mine = {name for name in python.names if name in text.arguments or name in text.into.values()}
     for kind, other in text.served_by.items():
         part = others.get(other)

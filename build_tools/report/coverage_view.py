@@ -10,6 +10,9 @@ from rich.table import Table
 from aiter_prebuilt.contract.records import BACKENDS
 from build_tools.report.coverage import UNLISTED, Coverage, Row
 
+#: Columns that a status has at least.
+_STATUS = 22
+
 
 def render(coverage: Coverage, console: Console) -> None:
     """Print one table per category, then the gaps by name and why they are. A cell counts entries per target (``6+6``);
@@ -20,7 +23,7 @@ def render(coverage: Coverage, console: Console) -> None:
     )
     console.print(f"profile {coverage.profile}, targets {', '.join(coverage.targets)}; cells count {source}")
     for category in dict.fromkeys(row.category for row in coverage.rows):
-        console.print(_table(category, coverage), "")
+        console.print(_table(category, coverage, console.width), "")
     if coverage.built:
         console.print(
             f"{coverage.unproved()} entries have no receipt: python -m build_tools report status names their kernels"
@@ -39,17 +42,20 @@ def _folded(line: str, console: Console) -> None:
     console.print(folded, highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(category: str, coverage: Coverage) -> Table:
+def _table(category: str, coverage: Coverage, width: int) -> Table:
     """Columns are as wide in each category, so that they stand below each other."""
     table = Table(
         title=category.replace("_", " "), title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
     )  # fmt: skip
     rows = [(row, [_cell(row, backend, coverage) for backend in BACKENDS]) for row in coverage.rows]
     longest = max(len(row.operator) for row, _ in rows)
-    table.add_column("operator", overflow="fold", width=min(longest, 44))
-    for place, backend in enumerate(BACKENDS):
-        width = max(len(backend), *(len(cells[place]) for _, cells in rows))
-        table.add_column(backend, width=width)
+    widths = [
+        max(len(backend), *(len(cells[place]) for _, cells in rows)) for place, backend in enumerate(BACKENDS)
+    ]
+    room = width - sum(widths) - len(widths) - _STATUS
+    table.add_column("operator", overflow="fold", width=min(longest, 44, max(room, 12)))
+    for backend, size in zip(BACKENDS, widths, strict=True):
+        table.add_column(backend, width=size)
     table.add_column("status", overflow="fold")
     for row, cells in rows:
         if row.category == category:

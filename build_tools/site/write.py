@@ -61,7 +61,9 @@ def write(folder: Path, content: Content) -> int:
     for name, pin in PINS.items():
         if pin and hashlib.sha256((VENDOR / name).read_bytes()).hexdigest() != pin:
             raise SiteError(
-                f"take the vendored {name}", "it is not the file that is pinned", f"git checkout {VENDOR}"
+                f"take the vendored {name}",
+                "it is not the file that is pinned",
+                f"Run: git checkout {VENDOR}",
             )
     shutil.rmtree(folder / "data", ignore_errors=True)
     files = {name: (VENDOR / name).read_bytes() for name in PINS}

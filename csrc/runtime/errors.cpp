@@ -14,6 +14,11 @@ bool Error::set(ErrorKind new_kind, std::string new_asked, std::string new_found
   return false;
 }
 
+void Error::about(std::string_view function, std::string_view argument) {
+  asked = cat(function);
+  found = cat(argument, " ", found);
+}
+
 std::string system_error_text(int code) { return std::generic_category().message(code); }
 
 std::string list_text(const std::int64_t* values, std::size_t count) {

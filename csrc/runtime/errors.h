@@ -1,4 +1,5 @@
-// Errors are values: what was asked, what was found, what to type next. They become Python exceptions of
+// Errors are values. aiter_prebuilt.contract.error_text makes sentences of `asked` (a function, or an action: "open the bundle
+// X"), `found` (a clause) and `fix` (a sentence, or nothing). They become Python exceptions of
 // aiter_prebuilt.errors in python_errors.cpp and nowhere else, so nothing here needs the interpreter.
 #pragma once
 
@@ -58,6 +59,9 @@ struct Error {
 
   // Fills all fields and returns false, so that a check reads `return error.set(...)`.
   bool set(ErrorKind new_kind, std::string new_asked, std::string new_found, std::string new_fix);
+
+  // Names the function and the argument of an error whose `found` is a predicate, such as "must be a tensor, got None".
+  void about(std::string_view function, std::string_view argument);
 };
 
 namespace detail {

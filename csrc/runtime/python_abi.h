@@ -139,6 +139,7 @@ void PyErr_Fetch(PyObject**, PyObject**, PyObject**);
 
 void PyObject_Free(void*);
 PyObject* PyObject_GetAttrString(PyObject*, const char*);
+PyObject* PyObject_Repr(PyObject*);
 PyObject* PyObject_Str(PyObject*);
 PyObject* PyObject_Call(PyObject*, PyObject*, PyObject*);
 PyObject* PyObject_CallObject(PyObject*, PyObject*);

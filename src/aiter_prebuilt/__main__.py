@@ -8,10 +8,15 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from aiter_prebuilt.bundles.products import target_of
+from aiter_prebuilt.commands import VERBS
+from aiter_prebuilt.commands.output import paged
+from aiter_prebuilt.commands.suggest import check_words
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
-_VERBS = ("bench", "bridge", "coverage", "doctor", "explain", "list", "preload", "verify")
+#: Verbs whose output may be longer than a screen.
+_LONG = ("bridge", "coverage", "explain", "list")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,21 +25,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="aiter-prebuilt", description="AITER kernels as ready code objects.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
-    for verb in _VERBS:
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
+    subs: dict[str, argparse.ArgumentParser] = {}
+    for verb in VERBS:
         module = import_module(f"aiter_prebuilt.commands.{verb}")
         sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP, allow_abbrev=False)
-        sub.add_argument("--json", action="store_true", help="machine output with a version")
+        if verb != "completion":
+            sub.add_argument("--json", action="store_true", help="machine output with a version")
         module.configure(sub)
         sub.set_defaults(execute=module.execute)
-    options, rest = parser.parse_known_args(arguments)
+        subs[verb] = sub
+    words = sys.argv[1:] if arguments is None else arguments
+    check_words(parser, subs, words)
+    options, rest = parser.parse_known_args(words)
+    if options.verb is None:
+        parser.error(f"VERB is required. The verbs are {', '.join(subs)}.")
     # argparse takes no words of a list behind an option: `explain OP M=1 --target gfx950 N=2` would fail without this.
-    if hasattr(options, "call") and all("=" in word and not word.startswith("-") for word in rest):
+    if hasattr(options, "call") and not any(word.startswith("-") for word in rest):
         options.call += rest
     elif rest:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        subs[options.verb].error(f"Too many arguments: {' '.join(rest)}.")
     try:
-        return int(options.execute(options))
+        if getattr(options, "target", None):
+            options.target = target_of(options.target)
+        if options.verb not in _LONG or options.json:
+            return int(options.execute(options))
+        with paged():
+            return int(options.execute(options))
     except AiterPrebuiltError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         return 1

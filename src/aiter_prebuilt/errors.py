@@ -1,4 +1,4 @@
-"""Every error of the runtime, one class each: what was asked, what was found, what to type next.
+"""Every error of the runtime, one class each: what failed, the value that was found, what to do.
 
 The native extension raises these classes too, by name (``csrc/runtime/errors.h`` lists them and a test
 compares the two). All are subclasses of :class:`AiterPrebuiltError`; those about an argument are also
@@ -10,18 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from aiter_prebuilt.contract.error_text import DescribedError
 
-class AiterPrebuiltError(Exception):
-    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` joins them."""
 
-    def __init__(self, asked: str, found: str, fix: str) -> None:
-        super().__init__(asked, found, fix)
-        self.asked = asked
-        self.found = found
-        self.fix = fix
-
-    def __str__(self) -> str:
-        return f"{self.asked}: {self.found}. {self.fix}"
+class AiterPrebuiltError(DescribedError):
+    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` is a sentence or two."""
 
 
 class NativeError(AiterPrebuiltError, ImportError):
@@ -179,4 +172,4 @@ class NoKernelError(AiterPrebuiltError):
     def __str__(self) -> str:
         parts = [reason.partition(": ") for reason in self.reasons]
         lines = "".join(f"\n  {line}" for line in by_reason([(name, why) for name, _, why in parts]))
-        return f"{self.asked}: {self.found}. {self.fix}{lines}"
+        return f"{super().__str__().removesuffix('.')}:{lines}" if lines else super().__str__()

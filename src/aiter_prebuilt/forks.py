@@ -39,9 +39,9 @@ class Importing:
         """
         if self._left_behind:
             raise ForkError(
-                "import a part of aiter_prebuilt in a child process",
-                "this process was forked while another thread of its parent was importing that",
-                "start workers with the 'spawn' method, or use aiter_prebuilt once in the parent before it forks "
+                "import a part of aiter_prebuilt in this child process",
+                "it was forked while another thread of its parent was importing that part",
+                "Start workers with the 'spawn' method, or use aiter_prebuilt once in the parent before it forks "
                 "(`aiter_prebuilt.rms_norm` loads the code and opens no GPU)",
             )
         mine = get_ident()

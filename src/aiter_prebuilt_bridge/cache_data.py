@@ -62,7 +62,7 @@ class Data:
         key = os.getpid(), wanted.path
         if key not in self.right:
             data, path = self.content(wanted), self.folder / wanted.path
-            writable = ownership.problems(str(path))
+            writable = _writable(path, self.folder)
             if writable:
                 lookup_log.once(
                     str(path.parent), f"kernels are copied before they are loaded, since {writable[0]}"
@@ -97,6 +97,13 @@ class Data:
             CacheDamagedError: see :meth:`file`.
         """
         return {name: str(self.file(each)) for name, each in entry.files.items()}
+
+
+def _writable(path: Path, folder: Path) -> list[str]:
+    """List ways in which others can change a file, or put another in its place: of each folder up to the wheel's, too."""
+    inside = [path, *(parent for parent in path.parents if folder in parent.parents)]
+    found = (finding.text for each in inside for finding in ownership.findings(str(each)))
+    return list(dict.fromkeys(found))
 
 
 def _copied(wanted: CacheFile, data: bytes) -> Path:
@@ -185,7 +192,7 @@ def trusted(tool: str) -> tuple[list[Data], list[str]]:
         CacheDamagedError: see :func:`open_folder`.
     """
     filled = [data for data in installed() if data.index.compilers.get(tool)]
-    problems = [ownership.problems(str(data.folder / INDEX)) for data in filled]
+    problems = [_writable(data.folder / INDEX, data.folder) for data in filled]
     safe = [data for data, lines in zip(filled, problems, strict=True) if not lines]
     return safe, [line for lines in problems for line in lines]
 
@@ -234,7 +241,7 @@ def summary() -> list[dict[str, Any]]:
             for tool, builds in sorted(index.compilers.items())
             for build in builds
         ]
-        writable = "; ".join(ownership.problems(str(folder / INDEX)))
+        writable = "; ".join(_writable(folder / INDEX, folder))
         told = {"trees": [*index.trees], "compilers": compilers, "entries": len(index.entries)}
         rows.append(row | told | {"problem": writable})
     return rows

@@ -99,7 +99,7 @@ def _chosen(stubs: Mapping[str, list[Stub]], choice: Choice) -> set[str]:
             raise ArgumentError(
                 f"bridge folder --operator {operator}",
                 "no module of AITER's JIT has such a function",
-                "aiter-prebuilt bridge status lists its names",
+                "For its names: aiter-prebuilt bridge status",
             )
         found |= having
     return found

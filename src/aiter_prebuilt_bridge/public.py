@@ -99,7 +99,7 @@ def finish(package: ModuleType) -> None:
     said = os.environ.get(VARIABLE, "")
     if said not in ("", "1", "strict"):
         lookup_log.LOGGER.warning(
-            "%s=%s is no setting of the bridge, which is on: 0 and strict are", VARIABLE, said
+            "Invalid value %s=%s: use 0 or strict. The bridge stays enabled.", VARIABLE, said
         )
     replaced = sum(row.replaced for row in lookup_log.NAMES.values())
     lookup_log.LOGGER.info(

@@ -42,8 +42,8 @@ FORMS: Final = (
 REFUSALS: Final = (*FORMS, ArgumentError)
 #: What the native call says of a tensor whose shape is none of ours by itself: its rank, and a dim that the signature has as a
 #: number.
-_RANK: Final = re.compile(r" has -?\d+ dims, the signature says ")
-_NUMBER: Final = re.compile(r"the signature says [^\[]*\[(.*?)\]: dim (\d+) must be ")
+_RANK: Final = re.compile(r" must be \[.*\], got \[.*\] \(-?\d+ dims\)")
+_NUMBER: Final = re.compile(r" must be \[(.*?)\], got \[.*\]: dim (\d+) must be ")
 #: AITER's take a weight of more columns than the rows have.
 _UNEQUAL: Final = frozenset({"gemm_a8w8_bpreshuffle"})
 #: What these hand each other is a number of ours: none of them can be AITER's where one is ours.

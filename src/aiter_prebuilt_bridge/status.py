@@ -12,6 +12,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt_bridge import (
     cache_data,
@@ -29,6 +30,19 @@ from aiter_prebuilt_bridge_hook import installed as is_active
 
 _DISTRIBUTION = "aiter-prebuilt-bridge"
 _STUBS = ("pybind", "develop", "ctypes")
+#: The words of a report.
+_LEGEND = (
+    "",
+    "public name: a function that AITER's users call",
+    "stub of the JIT: a function that AITER's own code calls, and would compile first",
+    "ours: calls run a prebuilt kernel; left to AITER: it serves the call itself, and compiles what it lacks",
+)
+_LEGEND_OF_MODEL = (
+    "",
+    "who: ours (a public name), stub (an operator behind AITER's function), left (AITER's own), or",
+    "absent (this AITER has no such name, or its function does not take the call)",
+    "kernels here: does a kernel serve the call in each of the model's sizes",
+)
 
 
 def facts() -> dict[str, Any]:
@@ -37,7 +51,7 @@ def facts() -> dict[str, Any]:
     own = installed.version((_DISTRIBUTION,))
     if own not in ("", VERSION):
         problems.append(
-            f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}: pip install 'aiter-prebuilt[bridge]=={VERSION}'"
+            f"{_DISTRIBUTION} is of version {own}, the runtime of {VERSION}. Run: {pip_line('bridge', version=VERSION)}"
         )
     off = os.environ.get(VARIABLE) == "0"
     if own and not off and not is_active():
@@ -208,6 +222,7 @@ def lines(report: dict[str, Any]) -> list[str]:
             if reasons[row["why"]] == 1
         ),
         *(f"problem: {problem}" for problem in report["problems"]),
+        *_LEGEND,
     ]
 
 
@@ -242,4 +257,5 @@ def _lines_of_model(report: dict[str, Any]) -> list[str]:
         f"{report['model']}: bridge {report['bridge']}, AITER {report['aiter']}",
         *lines,
         *(f"{why} ({', '.join(forms)})" for why, forms in whys.items()),
+        *_LEGEND_OF_MODEL,
     ]

@@ -60,7 +60,9 @@ def test_doctor_and_status_say_that_there_is_no_aiter(bridged: Environment) -> N
         "problems"
     ]
     done = bridged.command("bridge", "status")
-    assert done.returncode == 1 and "NoAiterError: import aiter: there is no such package" in done.stderr
+    assert (
+        done.returncode == 1 and "NoAiterError: Cannot import aiter: there is no such package" in done.stderr
+    )
 
 
 def test_without_the_bridge_the_command_says_how_to_get_it(dist: Path, tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ def test_doctor_names_the_bundles_and_exits_2_without_a_gpu(installed: Environme
     ]
     if not report["devices"]:
         assert done.returncode == 2
-        assert "no GPU here" in installed.command("doctor").stdout
+        assert "No GPU is here" in installed.command("doctor").stdout
 
 
 def test_list_names_every_operator(installed: Environment) -> None:

@@ -23,6 +23,8 @@ from aiter_prebuilt.errors import (
 
 LEFT, RIGHT = random.randint(3, 6), random.randint(2, 5)
 COLUMNS = 128
+#: Elements between two rows that no 32-bit stride holds; the device's memory is sparse.
+FAR = 1 << 31
 PROBLEMS: list[str] = []
 
 
@@ -256,6 +258,15 @@ def padded(dense: torch.Tensor) -> torch.Tensor:
     return wide.cuda()[..., : dense.shape[-1]]
 
 
+def far(dense: torch.Tensor) -> torch.Tensor:
+    """The same rows, further apart than a stride of 32 bits says."""
+    made = torch.empty_strided(
+        dense.shape, (FAR, *dense.stride()[1:]), dtype=dense.dtype, device=dense.device
+    )
+    made.copy_(dense)
+    return made
+
+
 def near(what: str, found: torch.Tensor, truth: torch.Tensor, unit: float) -> None:
     """Compare with float64."""
     if (found.cpu().double() - truth).abs().max() > unit * truth.abs().max():
@@ -338,6 +349,162 @@ def scaled_products(fp8: torch.dtype) -> None:
     shuffled = ap.shuffle_weight(w.to(torch.int8).cuda(), layout=(32, 16))
     found = ap.gemm_a8w8_ASM(x.to(torch.int8).cuda(), shuffled, padded(rows), one, bias[:1].cuda().expand(n))
     near("gemm_a8w8_ASM of padded scales", found, truth, 2**-8)
+
+
+def block_products(fp8: torch.dtype) -> None:
+    """Products with a scale for each row and 128 columns, and for each block of 128 x 128 of the weight."""
+    m, n, k = LEFT + 2, 128 + 8 * RIGHT, 384
+    rows, blocks = torch.rand(m, k // 128) + 0.5, torch.rand(2, k // 128) + 0.5
+    for kind in (torch.int8, fp8):
+        x, w = (torch.randint(-100, 101, (each, k)).float().to(kind) for each in (m, n))
+        truth = torch.zeros(m, n, dtype=torch.float64)
+        for at in range(k // 128):
+            part = slice(128 * at, 128 * at + 128)
+            scale = rows[:, at, None].double() * blocks[:, at].double().repeat_interleave(128)[:n]
+            truth += (x[:, part].double() @ w[:, part].double().T) * scale
+        for out in (torch.bfloat16, torch.float16):
+            call = partial(ap.gemm_a8w8_blockscale, w_scale=blocks.cuda(), x_scale=rows.cuda(), dtype=out)
+            if out == torch.bfloat16:
+                near(f"gemm_a8w8_blockscale {kind}", call(x.cuda(), w.cuda()), truth, 2**-8)
+            else:
+                call = partial(call, x_scale=rows.cuda() / 512)
+                near(f"gemm_a8w8_blockscale {kind}", call(x.cuda(), w.cuda()), truth / 512, 2**-10)
+        refused(
+            "gemm_a8w8_blockscale of two types", ArgumentDTypeError,
+            partial(ap.gemm_a8w8_blockscale, x.cuda(), torch.zeros(n, k).byte().cuda(), rows.cuda(), blocks.cuda()),
+        )  # fmt: skip
+
+
+def epilogues() -> None:
+    """Products whose bias is of another type than the operands, and those with an activation."""
+    m, n, k = LEFT + 2, 16 * RIGHT + 3, 72
+    gates: dict[str | None, Callable[[torch.Tensor], torch.Tensor]] = {
+        None: lambda x: x,
+        "gelu": torch.nn.functional.gelu,
+        "gelu_tanh": lambda x: torch.nn.functional.gelu(x, approximate="tanh"),
+        "silu": torch.nn.functional.silu,
+        "silu_exp2": torch.nn.functional.silu,
+        "relu": torch.nn.functional.relu,
+        "relu6": torch.nn.functional.relu6,
+    }
+    units = {torch.bfloat16: 2**-8, torch.float16: 2**-10, torch.float32: 2**-18}
+    for kind, other in ((torch.bfloat16, torch.float16), (torch.float16, torch.bfloat16)):
+        a, b = torch.randn(m, k).to(kind).cuda(), torch.randn(n, k).to(kind).cuda()
+        plain = a.cpu().double() @ b.cpu().double().T
+        for at, (name, gate) in enumerate(gates.items()):
+            for of in (None, kind, other, torch.float32)[at % 2 :: 2] if name else (other, torch.float32):
+                bias = (torch.randn(n) * 3).to(of or kind).cuda()
+                truth = gate(plain if of is None else plain + bias.cpu().double())
+                what = f"gemm_a16w16 {kind}, bias {of}, {name}"
+                found = ap.gemm_a16w16(a, b, None if of is None else bias, activation=name)
+                near(what, found, truth, units[kind])
+                if found.dtype != kind:
+                    PROBLEMS.append(f"{what}: a result of {found.dtype}")
+            for out in random.sample([*units], 1) if name else units:
+                near(
+                    f"gemm_a16w16 to {out}, {name}",
+                    ap.gemm_a16w16(a, b, bias, out, activation=name),
+                    truth,
+                    units[out],
+                )
+                memory = torch.full((m, n), 7.0).to(out).cuda()
+                if ap.gemm_a16w16(a, b, bias, y=memory, activation=name) is not memory:
+                    PROBLEMS.append("gemm_a16w16: it did not return y")
+                near(f"gemm_a16w16 into {out}, {name}", memory, truth, units[out])
+        near("tgemm.mm", ap.tgemm.mm(a, b, bias), plain + bias.cpu().double(), units[kind])
+        call = partial(ap.gemm_a16w16, a, b)
+        refused("an unknown activation", UnsupportedError, partial(call, activation="tanh"))
+        refused("a bias of integers", ArgumentDTypeError, partial(call, bias.int()))
+        refused("a short bias", ArgumentShapeError, partial(call, bias[1:]))
+        refused(
+            "a bias that asks for a gradient", UnsupportedError, partial(call, bias.clone().requires_grad_())
+        )
+        refused("two results", UnsupportedError, partial(call, bias, torch.float32, dtype=kind))
+
+
+def far_rows(fp8: torch.dtype) -> None:
+    """Rows whose distance no kernel's 32-bit stride holds."""
+    m, n, k = 2, 256, 256
+    x, w = (torch.randint(-7, 8, (rows, k)).float().to(fp8).cuda() for rows in (m, n))
+    rows, columns = torch.rand(m, 1).cuda() + 0.5, torch.rand(n, 1).cuda() + 0.5
+    shuffled = ap.shuffle_weight(w)
+    product = partial(ap.gemm_a8w8_bpreshuffle, WQ=shuffled, x_scale=rows, w_scale=columns)
+    equal("gemm_a8w8_bpreshuffle of far rows", (product(far(x)),), (product(x),))
+    scales, blocks = torch.rand(m, k // 128).cuda(), torch.rand(n // 128, k // 128).cuda()
+    product = partial(ap.gemm_a8w8_blockscale, x_scale=scales, w_scale=blocks)
+    equal("gemm_a8w8_blockscale of far rows", (product(far(x), w),), (product(x, w),))
+    one = w[:2].contiguous()
+    product = partial(ap.gemm_a8w8_blockscale, x, x_scale=scales, w_scale=blocks[:1])
+    equal("gemm_a8w8_blockscale of a far weight", (product(far(one)),), (product(one),))
+    product = partial(ap.gemm_a8w8_blockscale_bpreshuffle, WQ=shuffled, x_scale=scales, w_scale=blocks)
+    equal("gemm_a8w8_blockscale_bpreshuffle of far rows", (product(far(x)),), (product(x),))
+    if fp8 == torch.float8_e4m3fnuz:  # AITER has no object of gemm_a8w8_ASM for gfx950
+        codes, weight = (each.float().to(torch.int8) for each in (x, w))
+        weight = ap.shuffle_weight(weight, layout=(32, 16))
+        bias = torch.randn(n).cuda()
+        product = partial(ap.gemm_a8w8_ASM, WQ=weight, x_scale=rows, w_scale=columns, bias=bias)
+        equal("gemm_a8w8_ASM of far rows", (product(far(codes)),), (product(codes),))
+
+
+def far_keys(fp8: torch.dtype) -> None:
+    """Keys and values that are far apart, or views of heads within wider rows, on their way into caches."""
+    tokens, heads, d, blocks, size = 2, 2, 64, 3, 16
+    places = torch.tensor([37, 5]).cuda()
+    one = torch.ones(1).cuda()
+    key, value = (torch.randn(tokens, heads, d).bfloat16().cuda() for _ in range(2))
+    within = torch.zeros(tokens, heads, d + 16).bfloat16().cuda()[..., :d].copy_(key)
+
+    def paged(k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        caches = torch.zeros(blocks, heads, d // 8, size, 8), torch.zeros(blocks, heads, d, size)
+        made = [each.bfloat16().cuda() for each in caches]
+        ap.reshape_and_cache(k, v, made[0], made[1], places, "auto")
+        return tuple(made)
+
+    def flash(k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = [torch.zeros(blocks, size, heads, d).to(fp8).cuda() for _ in range(2)]
+        ap.reshape_and_cache_flash(k, v, made[0], made[1], places, "fp8", one, one)
+        return tuple(made)
+
+    def quantised(k: torch.Tensor, v: torch.Tensor, clamp: bool) -> tuple[torch.Tensor, ...]:
+        shapes = (blocks, heads, d // 16, size, 16), (blocks, heads, d, size)
+        made = [torch.zeros(shape).to(fp8).cuda() for shape in shapes]
+        scales = [torch.zeros(heads, blocks * size).cuda() for _ in range(2)]
+        ap.reshape_and_cache_with_pertoken_quant(
+            k, v, made[0], made[1], scales[0], scales[1], places, False, clamp
+        )
+        return (*made, *scales)
+
+    for write in (paged, flash, partial(quantised, clamp=False), partial(quantised, clamp=True)):
+        name = getattr(write, "__name__", "quantised")
+        wanted = write(key, value)
+        if not all(each.float().any() for each in wanted):
+            PROBLEMS.append(f"{name}: nothing was written")
+        equal(f"{name}, far keys", write(far(key), value), wanted)
+        equal(f"{name}, far values", write(key, far(value)), wanted)
+        equal(f"{name}, heads within rows", write(within, value), wanted)
+
+    def latent(c: torch.Tensor, pe: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        made = torch.zeros(blocks, size, 576).bfloat16().cuda()
+        ap.concat_and_cache_mla(c, pe, made, places, "auto", one)
+        return (made,)
+
+    c, pe = torch.randn(tokens, 512).bfloat16().cuda(), torch.randn(tokens, 64).bfloat16().cuda()
+    equal("concat_and_cache_mla, far rows", latent(far(c), pe), latent(c, pe))
+    equal("concat_and_cache_mla, far positions", latent(c, far(pe)), latent(c, pe))
+
+
+def gate() -> None:
+    """A router whose tensors lie in wider ones, each with its own stride."""
+    m, experts, k = LEFT, 256, 8
+    logits, bias = torch.randn(m, experts).cuda(), torch.randn(experts).cuda()
+    kinds = (torch.float32, torch.int32)
+    exact = [torch.empty(m, k, dtype=kind).cuda() for kind in kinds]
+    ap.moe_fused_gate(logits, bias, exact[0], exact[1], 8, 4, k, 0)
+    whole = [torch.full((m, k + 3 + at), 7, dtype=kind).cuda() for at, kind in enumerate(kinds)]
+    ap.moe_fused_gate(padded(logits), bias, whole[0][:, :k], whole[1][:, :k], 8, 4, k, 0)
+    equal("moe_fused_gate into wider rows", [each[:, :k] for each in whole], exact)
+    if any((each[:, k:] != 7).any() for each in whole):
+        PROBLEMS.append("moe_fused_gate: written outside")
 
 
 def smooth(fp8: torch.dtype) -> None:
@@ -436,6 +603,11 @@ def main() -> int:
     slots(fp8)
     products(fp8)
     scaled_products(fp8)
+    block_products(fp8)
+    epilogues()
+    far_rows(fp8)
+    far_keys(fp8)
+    gate()
     smooth(fp8)
     smooth_transposed()
     values_in_tiles()

@@ -338,7 +338,7 @@ def test_a_process_ends_with_nothing_but_aiters_log(tree: Path, world: World) ->
 def test_strict_names_the_operator_before_a_compiler_starts(tree: Path, world: World) -> None:
     said, _ = world.run(tree, "gfx942", "left", "pa_fwd_naive", AITER_PREBUILT_BRIDGE="strict")
     assert said.startswith(
-        "CompileRefusedError: call pa_fwd_naive: AITER would compile module_attention now"
+        "CompileRefusedError: Cannot call pa_fwd_naive: AITER would compile module_attention now"
     ), said
     assert "there is no function of ours with this name" in said
 

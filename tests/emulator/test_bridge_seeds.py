@@ -101,7 +101,7 @@ def test_without_the_wheel_strict_names_the_kernel(tree: Path, ready: World, whe
     report, _ = start(tree, ready, wheel[0], "call", "rope_cat", AITER_PREBUILT_BRIDGE="strict")
     (said,) = report["calls"]["rope_cat"]
     assert (
-        said.startswith("CompileRefusedError: launch aiter.ops.triton.")
+        said.startswith("CompileRefusedError: Cannot launch aiter.ops.triton.")
         and "_qk_rope_cat_kernel: Triton would" in said
     )
     assert "no data wheel with kernels of Triton's is installed" in said

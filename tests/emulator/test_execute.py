@@ -299,6 +299,8 @@ def test_nothing_to_execute() -> None:
     assert (lines, code) == ([], 2) and "nothing was executed" in errors
     for words in (("--device", "7"), ("--vendor", "nvidia")):
         (line,), code, _ = execute(pack(calls.rms_norm()), *words)
-        assert code == 1 and line["device"] == "" and "NoDeviceError: use device" in line["problems"][0], line
+        assert (
+            code == 1 and line["device"] == "" and "NoDeviceError: Cannot use device" in line["problems"][0]
+        ), line
     lines, code, errors = execute(b"", "/nowhere.calls")
     assert code == 2 and "/nowhere.calls" in errors

@@ -5,6 +5,7 @@ more than 2^31 elements. No call of the cases can hold such a tensor, since its 
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 from support import proof
 from support.emulator import bundles, library_path
+
+from aiter_prebuilt.contract.calls import pack, read
 
 PROGRAM = Path(__file__).with_name("wide_program.py")
 
@@ -29,5 +32,33 @@ def test_every_tensor_may_be_wide_or_is_refused(target: str) -> None:
     wrong = [line for line in lines if line[3] != "right" and not line[3].startswith("refused: ")]
     assert not wrong, f"seed {proof.SEED}:\n" + "\n".join(map(str, wrong))
     served = {(operator, name) for operator, name, _, came in lines if came == "right"}
-    named = {("rms_norm", "input"), ("silu_and_mul", "input"), ("silu_and_mul", "out"), ("add", "other")}
+    named = {
+        ("rms_norm", "input"),
+        ("silu_and_mul", "input"),
+        ("silu_and_mul", "out"),
+        ("add", "other"),
+        ("pa_fwd_asm", "K"),
+    }
     assert named <= served and len(served) > 40, sorted(served)
+
+
+@pytest.mark.parametrize("target", proof.TARGETS)
+def test_a_paged_cache_may_be_larger_than_2_gib(target: str, tmp_path: Path) -> None:
+    kinds: dict[tuple[str, str, bool], list[bytes]] = {}
+    with proof.calls(target, operator="pa_fwd_asm").open("rb") as source:
+        for call in read(source):
+            words = dict(word.partition("=")[::2] for word in call.label.split())
+            if words.keys().isdisjoint(("kernelName", "kv_b", "kv_h")):
+                kind = (words["T"], words["C"], "max_qlen" in words)
+                kinds.setdefault(kind, []).append(pack(call))
+    assert len(kinds) == 12  # 2 types of queries, 3 of caches, one query and several
+    chosen = tmp_path / "some.calls"
+    rng = random.Random(proof.SEED)
+    chosen.write_bytes(b"".join(rng.choice(calls) for calls in kinds.values()))
+    environment = proof.surroundings(library_path(), bundles(target, "ck-free"), target)
+    command = [sys.executable, str(PROGRAM), "--tensor", "K", str(chosen)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert done.returncode == 0, done.stderr[-3000:]
+    wrong = [line for line in lines if line[3] != "right"]
+    assert not wrong and len(lines) == len(kinds), f"seed {proof.SEED}:\n" + "\n".join(map(str, wrong))

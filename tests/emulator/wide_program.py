@@ -1,13 +1,13 @@
 """Calls with one tensor at a time spread over more than 2^31 elements: ``python wide_program.py FILE...`` prints a line for
-each. The device's memory is sparse, so that gigabytes between two rows cost nothing.
+each. The device's memory is sparse, so that gigabytes between two rows cost nothing. ``--tensor NAME``: of this one alone.
 """
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import json
 import math
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,8 @@ from aiter_prebuilt.execute.run import uploaded
 FAR = 1 << 31
 #: Bytes of one tensor at most: the device has 16 GiB. Of elements of 8 bytes these are fewer than 2^31.
 ROOM = 12 << 30
+#: Tensors that have the stride of another: they are spread together.
+ALIKE = {("pa_fwd_asm", "K"): ("V",)}
 #: What a call is refused with: a tensor whose strides an operator does not take, sizes that no kernel does.
 REFUSED = (errors.ArgumentError, errors.NoKernelError)
 
@@ -76,10 +78,12 @@ def executed(call: Call, name: str, facts: Any, path: str) -> str:
     """ "right", "refused: ..." or what is wrong."""
     function, memory = getattr(aiter_prebuilt, call.operator), DeviceMemory(facts, path)
     try:
-        arguments = {key: uploaded(value, memory) for key, value in call.arguments.items() if key != name}
-        value = call.arguments[name]
-        assert isinstance(value, Array)
-        arguments[name] = spread(value, memory)
+        far = (name, *ALIKE.get((call.operator, name), ()))
+        arguments = {key: uploaded(value, memory) for key, value in call.arguments.items() if key not in far}
+        for each in far:
+            value = call.arguments[each]
+            assert isinstance(value, Array)
+            arguments[each] = spread(value, memory)
         with instead(function, Recorder(facts, call.compute_units)):
             result = function(**arguments)
         memory.synchronize()
@@ -120,11 +124,15 @@ def wide_enough(value: object) -> bool:
 def main() -> None:
     probe = device.probe("amd")
     (facts,) = probe.devices
-    for file in sys.argv[1:]:
+    asked = argparse.ArgumentParser()
+    asked.add_argument("--tensor")
+    asked.add_argument("files", nargs="+")
+    told = asked.parse_args()
+    for file in told.files:
         with Path(file).open("rb") as source:
             for call in read(source):
                 for name, value in call.arguments.items():
-                    if wide_enough(value):
+                    if told.tensor in (None, name) and wide_enough(value):
                         came = executed(call, name, facts, probe.path)
                         print(json.dumps([call.operator, name, call.label, came]), flush=True)
 

@@ -88,7 +88,7 @@ def raw() -> None:
     try:
         aiter_prebuilt.rms_norm(foreign(source.raw), foreign(weight.raw), 1e-6)
     except errors.ArgumentKindError as error:
-        assert "allocate its output" in str(error), error
+        assert "the output cannot be allocated" in str(error), error
     else:
         raise AssertionError("rms_norm allocated without a framework")
     assert not {"torch", "numpy", "cupy"} & set(sys.modules)
@@ -212,14 +212,14 @@ def refusals() -> None:
             smooth,
             (like(codes, type="e4m3fn"), x, scale, rows),
             errors.ArgumentDTypeError,
-            "flavour of this GPU",
+            "the type of this GPU",
         ),
         (smooth, (like(codes, type="u8"), x, scale, rows), errors.ArgumentDTypeError, "Convert it first"),
         (
             smooth,
             (codes, like(x, at=x[0] + 1), scale, rows),
             errors.ArgumentAlignmentError,
-            "not a multiple of 2",
+            "must be aligned to 2 bytes",
         ),
         (
             smooth,
@@ -231,13 +231,18 @@ def refusals() -> None:
             smooth,
             (codes, like(x, strides=(COLUMNS, 2)), scale, rows),
             errors.ArgumentStrideError,
-            "Make it contiguous",
+            "must have stride 1 in dim 1",
         ),
         (smooth, (codes, x, scale, like(rows, device=("amd", 1))), errors.ArgumentDeviceError, "one device"),
         (smooth, (codes, x, scale, like(rows, at=0)), errors.ArgumentDeviceError, "no memory"),
-        (smooth, (codes, x, scale, like(rows, shape=(ROWS, 2))), errors.ArgumentShapeError, "sizes agree"),
-        (smooth, (codes, x, None, rows), errors.ArgumentKindError, "Pass a tensor"),
-        (smooth, (codes, x, scale), errors.ArgumentCountError, "The signature is"),
+        (
+            smooth,
+            (codes, x, scale, like(rows, shape=(ROWS, 2))),
+            errors.ArgumentShapeError,
+            "dim 1 must be 1",
+        ),
+        (smooth, (codes, x, None, rows), errors.ArgumentKindError, "must be a tensor, got None"),
+        (smooth, (codes, x, scale), errors.ArgumentCountError, "Its signature is"),
         (
             product,
             (x, weight, like(bias, strides=(2,)), out),

@@ -10,10 +10,13 @@ import jsonschema
 import pytest
 
 from aiter_prebuilt.bundles import extras, locate
-from aiter_prebuilt.commands import doctor
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
+from aiter_prebuilt.commands import doctor, doctor_text
 from aiter_prebuilt.devices import device, hip_library
 from aiter_prebuilt.devices.device import DeviceFacts, DriverFacts
 from aiter_prebuilt.errors import NoBundleError
+from native import synthetic
+from native.test_damage import ops
 
 SCHEMA = Path(__file__).resolve().parents[2] / "src" / "aiter_prebuilt" / "schemas" / "doctor.json"
 
@@ -39,7 +42,6 @@ def test_the_line_is_about_the_cards_that_are_here(
     cards: tuple[DeviceFacts, ...],
     line: str,
     monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.setattr(locate, "installed", lambda: ())
 
@@ -53,14 +55,16 @@ def test_the_line_is_about_the_cards_that_are_here(
     jsonschema.validate(
         json.loads(json.dumps({"version": 1, "verb": "doctor", **report})), json.loads(SCHEMA.read_text())
     )
-    doctor._print(report)
-    shown = capsys.readouterr().out
-    assert shown.splitlines()[-1] == (f"to type: {line}" if line else f"problem: {report['problems'][-1]}")
-    assert report["problems"][-1] == f"no bundle is installed: {line or extras.nothing_installed()}"
+    shown = doctor_text.lines(report)
+    count = len(report["problems"])
+    end = [f"Not ready: {count} problem{'s' if count > 1 else ''}."]
+    assert shown[-2:] == [*end, f"Run: {line}"] if line else shown[-1:] == end
+    assert report["problems"][-1] == f"no bundle is installed. Run: {line or extras.nothing_installed()}"
+    assert f"    {line or extras.nothing_installed()}" in shown, "whole, to copy"
     for card in cards:
         with pytest.raises(NoBundleError) as caught:
             locate.for_target(card.arch, (), str(card))
-        told = f"{card} has no bundle: {caught.value.fix.removeprefix('run: ')}"
+        told = f"{card} has no bundle. {caught.value.fix}"
         assert told in report["problems"], "a call says the same"
 
 
@@ -78,3 +82,61 @@ def test_a_runtime_that_was_loaded_before_is_no_find_of_the_loader(
         "this process had loaded it already" if loaded else "it is the first that the system's loader finds"
     )
     assert doctor.examine()["drivers"][0]["why"] == expected
+
+
+def _installed(folder: Path, *names: str) -> tuple[InstalledBundle, ...]:
+    made = []
+    for name in names:
+        target, _, profile = name.partition("-")
+        path = folder / f"{name}.apb"
+        path.write_bytes(synthetic.bundle_bytes(ops("owners"), target=target, profile=profile))
+        made.append(InstalledBundle(str(path), target, profile))
+    return tuple(made)
+
+
+@pytest.mark.parametrize(
+    ("names", "cards", "code", "said", "unsaid"),
+    [
+        (("gfx942-ck-free",), (), 2, "Bundle gfx942 (ck-free): 2 operators, ready: no gfx942 GPU is here", "NVIDIA"),
+        (("gfx942-ck-free", "sm_90-ck-free"), (), 2, "NVIDIA driver: not here", "not used"),
+        (("gfx942-ck-full",), (_card(0, "gfx942"),), 1, "not used: it needs the bundle gfx942 (ck-free)", "NVIDIA"),
+        (("gfx942-ck-free",), (_card(0, "gfx942"),), 0, "Ready: 1 GPU is served.", "not used"),
+        # A card that the wheels are not for serves nobody.
+        (("gfx942-ck-free",), (_card(0, "sm_90", "nvidia"),), 2, "No GPU is here that a bundle serves", "NVIDIA"),
+    ],
+)  # fmt: skip
+def test_one_line_a_fact_within_80_columns(
+    native: ModuleType,
+    names: tuple[str, ...],
+    cards: tuple[DeviceFacts, ...],
+    code: int,
+    said: str,
+    unsaid: str,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    def probe(vendor: str) -> DriverFacts:
+        mine = tuple(card for card in cards if card.vendor == vendor)
+        error = f"Cannot open the {vendor} driver: not here. Install one."
+        return DriverFacts(vendor, "/lib", 1, mine) if mine else DriverFacts(vendor, error=error)
+
+    monkeypatch.setenv("COLUMNS", "80")
+    found = _installed(tmp_path, *names)
+    monkeypatch.setattr(locate, "installed", lambda: found)
+    monkeypatch.setattr(device, "probe", probe)
+    report = doctor.examine()
+    lines = doctor_text.lines(report)
+    text = " ".join(line.strip() for line in lines)
+    assert (report["exit_code"], said in text, unsaid in text) == (code, True, False), text
+    assert max(map(len, lines)) <= 80
+
+
+def test_the_copy_that_hides_another_is_named(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (mine,) = _installed(tmp_path, "gfx942-ck-free")
+    other = InstalledBundle("/other/gfx942-ck-free.apb", "gfx942", "ck-free")
+    monkeypatch.setattr(locate, "installed", lambda: (mine,))
+    monkeypatch.setattr(locate, "shadowed", lambda: (locate.Shadowed(other, mine),))
+    text = " ".join(line.strip() for line in doctor_text.lines(doctor.examine()))
+    assert f"Not used: /other/gfx942-ck-free.apb, since {mine.path} comes first on sys.path" in text

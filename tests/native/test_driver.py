@@ -173,7 +173,7 @@ def test_the_library_in_the_process_goes_first_and_a_second_is_refused(
     )
     assert lines[1] == str(loaded) and lines[3] == "ran"
     assert all(
-        line.startswith("DriverError") and f"uses {loaded} already" in line for line in (lines[0], lines[2])
+        line.startswith("DriverError") and f"already uses {loaded}" in line for line in (lines[0], lines[2])
     )
 
 

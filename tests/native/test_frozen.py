@@ -87,7 +87,7 @@ def test_every_error_class_is_known_to_both_sides() -> None:
     # Bases are never raised themselves; the extension knows of no bridge, no signature and no value of a tensor.
     signed = {"KeyFileError", "SignatureError", "UnsignedError", "WrongKeyError"}
     assert python - native == {
-        "AiterPrebuiltError", "ArgumentError", "ArgumentValueError", "NoBridgeError", *signed,
+        "AiterPrebuiltError", "ArgumentError", "ArgumentValueError", "DescribedError", "NoBridgeError", *signed,
     }  # fmt: skip
 
 

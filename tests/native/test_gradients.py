@@ -60,7 +60,7 @@ def refused(op: Any, arguments: list[Any], name: str, **keywords: Any) -> None:
     with pytest.raises(errors.UnsupportedError, match="no backward") as raised:
         op(*arguments, **keywords)
     assert raised.value.asked == "o(requires_grad=True)"
-    assert f"argument {name} " in raised.value.found
+    assert f"{name} requires a gradient" in raised.value.found
     assert ".detach()" in raised.value.fix and "torch.no_grad()" in raised.value.fix
 
 
@@ -179,7 +179,7 @@ def test_without_a_bundle_it_is_refused_by_name_too(native: ModuleType, stub: St
         op = native.Operator("o", lambda vendor, ordinal: ((), 304), *given)
         refused(op, [torch.zeros(8), torch.zeros(8, requires_grad=True)], said)
     refused_by_silu = dispatch.operator("silu")
-    with pytest.raises(errors.UnsupportedError, match="argument out "):
+    with pytest.raises(errors.UnsupportedError, match="out requires a gradient"):
         refused_by_silu(torch.zeros(8, requires_grad=True), torch.zeros(8))
 
 
@@ -257,7 +257,7 @@ def test_a_tangent_is_refused_by_its_argument(op: Any, stub: Stub, role: str, wa
             with pytest.raises(errors.UnsupportedError, match="no forward derivative") as raised:
                 op(*carrying)
             assert raised.value.asked == "o(forward-mode AD)"
-            assert f"argument {role} carries a tangent" in raised.value.found
+            assert f"{role} carries a tangent" in raised.value.found
         op(*arguments)
     assert stub.launches() == before + 2
 

@@ -70,7 +70,7 @@ PLACES: dict[str, Callable[[Any], tuple[Any, ...]]] = {
     "__index__ of an int": lambda method: (GOOD, None, number("__index__", method)),
     "__index__ of a bool": lambda method: (GOOD, None, 3, number("__index__", method)),
     "__float__": lambda method: (GOOD, None, 3, False, number("__float__", method)),
-    "__str__ of what is refused": lambda method: (GOOD, None, number("__str__", method)),
+    "__repr__ of what is refused": lambda method: (GOOD, None, number("__repr__", method)),
     "__dlpack__": lambda method: (capsules("__dlpack__", method),),
     "__dlpack__ of the second": lambda method: (GOOD, capsules("__dlpack__", method)),
     "__dlpack_device__": lambda method: (capsules("__dlpack_device__", method),),

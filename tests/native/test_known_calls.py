@@ -153,7 +153,7 @@ def test_memory_that_meets_what_is_written_is_refused(known: Known, stub: Stub) 
         known.check(stub, matrix(), vector())
     launches = stub.launches()
     for _ in range(2):
-        with pytest.raises(errors.ArgumentStrideError, match=r"choosing: argument out.*overlaps y"):
+        with pytest.raises(errors.ArgumentStrideError, match=r"choosing: out is written.*overlaps y"):
             known.call(matrix(), vector(OUT), "")
     assert stub.launches() == launches
     known.check(stub, matrix(), vector())
@@ -167,9 +167,9 @@ def test_other_devices_types_and_streams(known: Known, stub: Stub) -> None:
             assert (stub.launch(-1).stream or 0) == stream
     launches = stub.launches()
     for _ in range(2):
-        with pytest.raises(errors.ArgumentError, match="choosing: argument y"):
+        with pytest.raises(errors.ArgumentError, match="choosing: y must"):
             known.call(matrix(), GpuTensor(Y, "f16", (4,)), "")
-        with pytest.raises(errors.ArgumentError, match="choosing: argument y"):
+        with pytest.raises(errors.ArgumentError, match="choosing: y must"):
             known.call(matrix(), GpuTensor(Y, "f32", (2, 2)), "")
         with pytest.raises(errors.AiterPrebuiltError):
             known.call(matrix(), GpuTensor(Y, "f32", (4,), device=(ROCM, 1)), "")

@@ -94,6 +94,6 @@ def test_two_versions_installed(tmp_path: Path) -> None:
     assert found.path == str(tmp_path / "new" / locate.FOLDER / NAME)
     both = os.pathsep.join(str(tmp_path / folder / locate.FOLDER) for folder in ("old", "new"))
     with pytest.raises(
-        errors.BundleConflictError, match=r"two files claim it.*name one of them in AITER_PREBUILT_BUNDLES"
+        errors.BundleConflictError, match=r"two files claim it.*Name one of them in AITER_PREBUILT_BUNDLES"
     ):
         locate.installed(both, [])

@@ -106,7 +106,9 @@ def test_an_operator_that_only_one_bundle_has(serve: Serve, stub: Stub, blob: Bl
     made = serve(other, op([one("k", "a", blob())], ["k"]), name="o")
     made(X)
     assert stub.launch().symbol == b"k_a"
-    with pytest.raises(errors.NoOperatorError, match="operator missing: no bundle of this device has it"):
+    with pytest.raises(
+        errors.NoOperatorError, match="find the operator missing: no bundle for this device has it"
+    ):
         serve(other, name="missing")(X)
 
 

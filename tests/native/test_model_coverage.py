@@ -26,7 +26,7 @@ def command(*words: str, places: tuple[Path, ...] | None = None) -> subprocess.C
     """The verb, with the bundles of both targets unless ``places`` names others."""
     paths = bundles("gfx942", "ck-free") + bundles("gfx950", "ck-free") if places is None else places
     environment = os.environ | {
-        "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, paths))
+        "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, paths))
     }  # fmt: skip
     line = [sys.executable, "-m", "aiter_prebuilt", "coverage", *words]
     return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
@@ -91,7 +91,7 @@ def test_it_is_the_live_choice() -> None:
             "bias=none", "--target", "gfx950", "--json",
         ]  # fmt: skip
         environment = os.environ | {
-            "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_BUNDLES": str(bundles("gfx950", "ck-free")[0])
+            "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "80", "AITER_PREBUILT_BUNDLES": str(bundles("gfx950", "ck-free")[0])
         }  # fmt: skip
         done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=300, check=False)
         (chosen,) = [each for each in json.loads(done.stdout)["decisions"] if each["chosen"]]
@@ -119,36 +119,42 @@ def test_an_engine_leaves_what_the_other_calls() -> None:
 
 def test_what_is_not_served_says_why() -> None:
     done = command("--model", "qwen3moe", "--target", "gfx950")
-    (stage,) = [line for line in done.stdout.splitlines() if line.startswith("not served: aiter_stage1, ")]
+    text = " ".join(done.stdout.split())
+    assert "Not served: aiter_stage1, " in text
     assert (
-        "NoOperatorError: call ck_moe_stage1_fwd on gfx950: its kernels are in the bundle gfx950 (ck-full)"
-        in stage
+        "NoOperatorError: Cannot call ck_moe_stage1_fwd on gfx950: its kernels are in the bundle gfx950 (ck-full)"
+        in text
     )
-    assert "because they are Composable Kernel's own entries" in stage
+    assert "because they are Composable Kernel's own entries" in text
+    assert max(map(len, done.stdout.splitlines())) <= 80
 
 
 def test_the_table_for_people() -> None:
     done = command("--model", "llama3", "--target", "gfx950", "--forms")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
+    assert max(map(len, lines)) <= 80
     assert lines[0] == "llama3: steps of Llama-3.1-8B on one GPU"
-    assert lines[1].split() == ["operator", "form", "target", "tokens", "have", "by", "proved"]
-    (norm,) = [line for line in lines if line.split()[1:2] == ["vllm_rms_norm"]]
-    assert "decode 1/64, prefill 4096" in norm and norm.endswith("yes")
-    assert any(line.startswith("gfx950: ") and "are proved" in line for line in lines)
-    assert "vllm_rms_norm: rms_norm(bf16[M, H], bf16[H], eps)" in lines
-    assert not any(line.startswith("not served: ") for line in lines)
-    (sums,) = [line for line in lines if line.split()[1:2] == ["vllm_all_reduce"]]
-    assert "peer_all_reduce" in sums
+    (head,) = [
+        place
+        for place, line in enumerate(lines)
+        if line.split() == ["call", "tokens", "served", "by", "proved"]
+    ]
+    norm = next(line for line in lines[head:] if line.split()[:1] == ["rms_norm"])
+    assert "decode 1/64, prefill" in norm and "rms_norm_row[" in norm and norm.endswith("yes")
+    assert lines[-1].startswith("gfx950: ") and "are proved" in lines[-1]
+    text = " ".join(done.stdout.split())
+    assert "vllm_rms_norm, a call of rms_norm: rms_norm(bf16[M, H], bf16[H], eps)" in text
+    assert "Not served: " not in text and " peer_all_reduce " in text
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--model", "llama4"), "ArgumentError: coverage --model llama4: the models are llama3, qwen3moe, deepseek_v3, gptoss"),
-        (("--model", "llama3", "--engine", "trt"), "ArgumentError: coverage --engine trt: the engines are vllm, sglang"),
-        (("--model", "llama3", "--target", "sm_90"), "ArgumentError: coverage --target sm_90: the calls are those that AITER"),
-        (("--model", "llama3", "--target", "gfx950"), "NoBundleError: serve calls of models on gfx950: its target is gfx950"),
+        (("--model", "llama4"), "ArgumentError: No model 'llama4'. Did you mean 'llama3'? The models are: llama3, qwen3moe, "),
+        (("--model", "llama3", "--engine", "trt"), "ArgumentError: No engine 'trt'. The engines are: vllm, sglang"),
+        (("--model", "llama3", "--target", "sm_90"), "ArgumentError: Cannot show coverage of sm_90: AITER serves models only"),
+        (("--model", "llama3", "--target", "gfx950"), "NoBundleError: Cannot serve calls of models on gfx950: its target"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_an_error_with_its_name(words: tuple[str, ...], said: str) -> None:
@@ -160,11 +166,8 @@ def test_what_is_not_there_is_an_error_with_its_name(words: tuple[str, ...], sai
 def test_nothing_installed(tmp_path: Path) -> None:
     done = command("--model", "llama3", places=(tmp_path,))
     assert done.returncode == 1
-    assert (
-        "NoBundleError: coverage of every installed target: no bundle for one of AMD's is installed"
-        in done.stderr
-    )
-    assert "run: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'" in done.stderr
+    assert "NoBundleError: Cannot show coverage: no bundle for an AMD GPU is installed" in done.stderr
+    assert "Run: pip install 'aiter-prebuilt[gfx942]' or 'aiter-prebuilt[gfx950]'" in done.stderr
 
 
 def test_arguments_are_what_the_file_says() -> None:

@@ -45,9 +45,9 @@ def test_scales_of_a_byte_and_fp4_are_refused_by_name(
     options = (1e-6, 32, False) + ((False,) if name.endswith("rmsnorm_quant") else ())
     before = stub.launches()
     for kind in ("e8m0", "u8"):
-        with pytest.raises(errors.ArgumentDTypeError, match=f"argument {scale}: its type is {kind}, "):
+        with pytest.raises(errors.ArgumentDTypeError, match=f"{scale} must be .*, got {kind}"):
             made(*_tensors(fp8, kind, adds), *options)
-        with pytest.raises(errors.ArgumentDTypeError, match="argument out: its type is fp4x2, "):
+        with pytest.raises(errors.ArgumentDTypeError, match=r"out must be .*, got fp4x2"):
             made(*_tensors("fp4x2", kind, adds), *options)
     assert stub.launches() == before
     made(*_tensors(fp8, "f32", adds), *options)

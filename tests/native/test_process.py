@@ -69,7 +69,7 @@ def test_a_failed_load_stays_failed_with_its_first_cause(serve: Serve, stub: Stu
     stub.fault("load", 209)
     with pytest.raises(
         errors.LoadError,
-        match=r"loading kernel o-k-v-k of o: hipModuleLoadData answered hipErrorNoBinaryForGpu \(209\).*for gfx942",
+        match=r"load kernel o-k-v-k of o: hipModuleLoadData answered hipErrorNoBinaryForGpu \(209\).*for gfx942",
     ):
         op(X)
     stub.fault("load", 0)

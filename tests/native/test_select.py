@@ -281,7 +281,7 @@ def test_types_that_no_kernel_combines(serve: Serve, both: Both, stub: Stub, blo
     )  # fmt: skip
     x, y = raw(X, "bf16", (8,)), raw(X, "bf16", (8,))
     with pytest.raises(
-        errors.ArgumentDTypeError, match=r"no kernel combines these types.*A=bf16,B=i8.*B is bf16"
+        errors.ArgumentDTypeError, match=r"no kernel takes these types.*A=bf16,B=i8.*B is bf16"
     ):
         serve(spec)(x, y)
     assert stub.launches() == 0
@@ -298,7 +298,7 @@ def test_many_kernels_for_other_types_are_told_by_their_types(serve: Serve, blob
     made = ["bf16" if i % 4 else "f16" for i in range(count)]
     recipes = [recipe("k", f"v{i}", name, types=(kind,)) for i, kind in enumerate(made)]
     op = serve(Op("o", [T("x", "A", ["N"])], types={"A": ["bf16", "f16", "f32"]}, recipes=recipes))
-    with pytest.raises(errors.ArgumentDTypeError, match="no kernel combines these types") as caught:
+    with pytest.raises(errors.ArgumentDTypeError, match="no kernel takes these types") as caught:
         op(raw(X, "f32", (8,)))
     why = "made for other types: A is f32 in this call"
     each = [f"k[v{i}] A={kind}: {why}" for i, kind in enumerate(made)]
@@ -356,7 +356,7 @@ def test_a_text_that_names_nothing_is_quoted(both: Both, serve: Serve, blob: Blo
         "needs kernelName == '' or kernelName == 'a', and kernelName = '_ZN5aiter4asm2E'"
     }
     for wrong in (3, b"a", "\ud800"):
-        with pytest.raises(errors.ArgumentKindError, match=r"attribute kernelName: it is .*Pass one text"):
+        with pytest.raises(errors.ArgumentKindError, match=r"kernelName must be a str or None, got "):
             serve(op)(x, wrong)
 
 

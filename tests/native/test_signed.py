@@ -165,13 +165,13 @@ def test_the_command_checks_a_release(tmp_path: Path, capsys: pytest.CaptureFixt
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
     assert told["problems"] == ["more: it is not in SHA256SUMS"] and told["signatures"][0]["ok"]
     assert command(["verify", "--release", str(folder)]) == 1
-    assert "KeyFileError: check the release in" in capsys.readouterr().err
+    assert "KeyFileError: Cannot check the release in" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--release", ""], "write --release . for this folder"),
+        (["--release", ""], "Write --release . for this folder"),
         (["--release", ".", "--execute"], "--execute ask about what is installed"),
         (["--release", ".", "--target", "gfx942", "--execute"], "--target and --execute ask"),
     ],
@@ -182,4 +182,4 @@ def test_a_release_is_checked_as_files_alone(
     _, public = _key(tmp_path, "mine")
     assert command(["verify", *words, "--key", public]) == 1
     told = capsys.readouterr()
-    assert "ArgumentError: check the release in" in told.err and said in told.err and told.out == ""
+    assert "ArgumentError: Cannot check the release in" in told.err and said in told.err and told.out == ""

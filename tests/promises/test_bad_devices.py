@@ -35,7 +35,7 @@ def test_no_driver(extension_path: Path, tmp_path: Path) -> None:
         },
     )
     for answer in (first, second):
-        _named(answer, "DriverError", "opening the amd driver", "none.so", "ROCm", "set AITER_PREBUILT_HIP")
+        _named(answer, "DriverError", "open the amd driver", "none.so", "ROCm", "set AITER_PREBUILT_HIP")
 
 
 def test_a_file_that_is_no_library(extension_path: Path, tmp_path: Path) -> None:
@@ -150,10 +150,10 @@ def test_a_launch_that_is_refused(extension_path: Path, stub_path: Path, tmp_pat
         _named(
             answer,
             "LaunchError",
-            "launching kernel",
+            "launch kernel",
             f"hipModuleLaunchKernel answered hipErrorOfTheStub ({code})",
         )
-        wanted = {2: "rocm-smi", 700: "start the process again", 719: "AMD_SERIALIZE_KERNEL=3"}
+        wanted = {2: "rocm-smi", 700: "Restart it", 719: "AMD_SERIALIZE_KERNEL=3"}
         assert wanted.get(code, "aiter-prebuilt doctor") in str(answer[1])
     assert [answer[0] for answer in answers[1::2]] == ["ran", "ran"]
 
@@ -241,5 +241,5 @@ def test_a_fault_stays_and_says_so(extension_path: Path) -> None:
     for answer in (fault, same, other):
         assert answer[0] in ("LaunchError", "LoadError"), answer
         assert re.search(r"hip\w+ answered hipErrorIllegalAddress \(700\)", answer[1]), answer
-        assert "start the process again" in answer[1] and "AMD_SERIALIZE_KERNEL=3" in answer[1]
+        assert "Restart it" in answer[1] and "AMD_SERIALIZE_KERNEL=3" in answer[1]
     assert loaded[0] in ("ran", "LoadError") and seen == ["gfx942", 2]

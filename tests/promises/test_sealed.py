@@ -115,7 +115,7 @@ def test_every_operator_runs_in_a_sealed_process(tree: Path, target: str, profil
     partly = proof.in_part(
         tuple(bundles(target, "ck-full"))
     )  # of these one instance is there, which need not serve each call
-    refused = ("NoKernelError: ", "no kernel combines these types")
+    refused = ("NoKernelError: ", "no kernel takes these types")
     wrong = [
         said
         for said in answer["wrong"]

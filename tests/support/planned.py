@@ -20,7 +20,7 @@ _ROW: Final = Target(
 TARGETS: Final = {"gfx942": _ROW, "gfx950": _ROW.model_copy(update={"fp8": "e4m3fn", "lds_bytes": 163840})}
 _OPERATOR: Final = Operator(
     name="scale", family="norm", python=PythonSignature((), 0), module="module_x", summary="made up", source="nobody", notes={},
-    covered={}, ignored=(), type_of={}, into={}, served_by={}, plain=(), dense=(), detached=False, first_rows={}, function=None,
+    covered={}, ignored=(), type_of={}, into={}, served_by={}, plain=(), dense=(), detached=False, first_rows={}, function=None, epilogue=None,
     types={"T": ["bf16", "f16"]},
     arguments={"out": "out T[M, N]", "x": "T[M, N]"}, returns={}, attributes={}, tuned=None, kernels=(),
 )  # fmt: skip

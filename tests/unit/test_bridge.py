@@ -133,7 +133,7 @@ def test_under_strict_a_refused_call_is_our_error_where_aiters_would_compile(
         made(1)
 
 
-SAYS = "its shape is [2, 8], the signature says T[*M, {dim}]: dim 1 must be 576"
+SAYS = "x must be [*M, {dim}], got [2, 8]: dim 1 must be 576"
 
 
 @pytest.mark.parametrize(
@@ -153,9 +153,9 @@ def test_a_form_may_be_aiters_and_a_wrong_call_is_not(
 @pytest.mark.parametrize(
     ("found", "form"),
     [
-        ("its shape [8] has 1 dims, the signature says T[M, N]", True),
+        ("x must be [M, N], got [8] (1 dims)", True),
         (SAYS.format(dim="576"), True), (SAYS.format(dim="2 * I"), False), (SAYS.format(dim="N // 576"), False),
-        ("its shape is [2, 8], the signature says T[M, N], and N is 4 already, not 8", False),
+        ("x must be [M, N], got [2, 8]: N is 4 in the arguments before it, not 8", False),
     ],
 )  # fmt: skip
 def test_a_shape_that_is_none_of_ours_by_itself_is_a_form(found: str, form: bool) -> None:

@@ -113,14 +113,14 @@ def test_a_file_is_checked_once(place: Path) -> None:
     assert data.files(entry) == first
 
 
-@pytest.mark.parametrize("opened", ["triton", "file"])
+@pytest.mark.parametrize("opened", ["triton", "file", "wheel"])
 def test_a_file_that_others_may_swap_after_its_check_is_handed_on_as_it_was_checked(
     opened: str, place: Path
 ) -> None:
-    """The index is safe, and the folder of its files, or a file, is not."""
+    """The file, its folder, or the folder of both is not safe."""
     data, entry = cache_data.entries("triton")["KEY"]
     named = place / entry.files["_kernel.hsaco"].path
-    (place / "triton" if opened == "triton" else named).chmod(0o777)
+    {"triton": place / "triton", "file": named, "wheel": place}[opened].chmod(0o777)
     files = data.files(entry)
     named.unlink()
     named.write_bytes(b"swapped")

@@ -106,7 +106,9 @@ def test_without_its_runtime_aiter_is_left_alone_and_one_line_says_the_mend(with
 
 def test_strict_is_an_error_that_says_the_mend(without_runtime: Path) -> None:
     done = run(IMPORTS, without_runtime, **{VARIABLE: "strict"})
-    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("ImportError: import aiter: ")
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith(
+        "ImportError: Cannot import aiter: "
+    )
     assert MEND in done.stderr.splitlines()[-1]
 
 

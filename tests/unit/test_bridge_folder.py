@@ -93,7 +93,7 @@ def test_a_choice_of_modules_or_operators(
 @pytest.mark.parametrize(
     ("choice", "said"),
     [
-        (Choice(modules=("module_x",)), "--module module_x: AITER's JIT has no such module. its modules are"),
+        (Choice(modules=("module_x",)), "--module module_x: AITER's JIT has no such module. Its modules are"),
         (Choice(operators=("nowhere",)), "--operator nowhere: no module of AITER's JIT has such a function"),
     ],
 )

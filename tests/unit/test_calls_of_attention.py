@@ -46,7 +46,7 @@ def test_attention_returns_a_logarithm_for_each_head_and_query() -> None:
 @pytest.mark.parametrize("scale", [0.0, -0.5, float("nan")])
 def test_assembly_attention_wants_a_scale_above_zero(scale: float) -> None:
     q = zeros(1, 3, 2, 128)
-    with pytest.raises(UnsupportedError, match=r"softmax_scale=.*use softmax_scale=a number above 0"):
+    with pytest.raises(UnsupportedError, match=r"softmax_scale=.*Use softmax_scale=a number above 0"):
         aiter_prebuilt.fmha_v3_fwd(q, q, q, 0.0, scale, True, -1, -1, False, False, 1)
 
 

@@ -128,7 +128,7 @@ def test_a_size_of_pages_is_that_of_the_cache() -> None:
 
 def test_no_part_of_a_context_is_no_number_of_parts() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"mla_decode_fwd\(num_kv_splits=0\).*use num_kv_splits=None or 1 to 4096"
+        UnsupportedError, match=r"mla_decode_fwd\(num_kv_splits=0\).*Use num_kv_splits=None or 1 to 4096"
     ):
         decode(*latent(2, 16), 1, num_kv_splits=0)
     with pytest.raises(UnsupportedError, match=r"mla_decode_fwd\(sm_scale=0.0\).*a number above 0"):

@@ -136,7 +136,7 @@ def test_what_is_damaged_where_several_share_it_is_told(root: Path, backend: Bac
 def test_a_job_without_its_source_fails_alone(root: Path, backend: Backend) -> None:
     lost, good = compile_jobs([job("x", source="none.hip"), job("y")], TOOLS, Store(root / "s"), root=root)
     assert (lost.ok, lost.key, lost.seconds, lost.exit_code, lost.path) == (False, "", 0.0, 1, None)
-    assert "none.hip" in lost.log and lost.log.startswith("compile x: ") and good.ok
+    assert "none.hip" in lost.log and lost.log.startswith("Cannot compile x: ") and good.ok
     assert backend.asked == ["y"]
 
 
@@ -153,12 +153,12 @@ def failing(error: Exception) -> Work:
     ("error", "command", "status", "log"),
     [
         (JobFailedError("compile x", "exit code 3", "Mend it", command="cc x", status=3, log="\n1: no\n"), "cc x", 3,
-         "compile x: exit code 3. Mend it.\n1: no"),
+         "Cannot compile x: exit code 3. Mend it.\n1: no"),
         (JobFailedError("compile x", "exit code 3", "Mend it", command="cc x", status=3, log=" \n"), "cc x", 3,
-         "compile x: exit code 3. Mend it."),
-        (JobFailedError("compile x", "no: 1", "Mend it", log="no: 1\n"), "", 1, "compile x: no: 1. Mend it."),
-        (UsageError("a", "b", "c"), "", 1, "a: b. c."),
-        (OSError(28, "No space left"), "", 1, "compile bad: [Errno 28] No space left. See to it and build again."),
+         "Cannot compile x: exit code 3. Mend it."),
+        (JobFailedError("compile x", "no: 1", "Mend it", log="no: 1\n"), "", 1, "Cannot compile x: no: 1. Mend it."),
+        (UsageError("a", "b", "c"), "", 1, "a: b. C."),
+        (OSError(28, "No space left"), "", 1, "Cannot compile bad: [Errno 28] No space left. See to it and build again."),
     ],
 )  # fmt: skip
 def test_a_failure_has_the_words_of_its_compiler(
@@ -227,7 +227,7 @@ def test_where_the_first_compile_fails_the_next_job_tries_its_own(root: Path, ba
     results = compile_jobs(jobs, TOOLS, Store(root / "s"), root=root, workers=1)
     assert backend.asked == ["bad", "bad2", "k"]
     assert [result.ok for result in results] == [False, False, True, True]
-    assert results[0].log == results[1].log == "a: b. c."
+    assert results[0].log == results[1].log == "a: b. C."
 
 
 @pytest.mark.parametrize("asked", [{"workers": 3}, {}])
@@ -267,7 +267,7 @@ def test_jobs_of_one_source_share_a_child(
         5.0,
         7.0,
     ]
-    assert results[3].log == "a: b. c." and results[4].symbol == "t2.kd"
+    assert results[3].log == "a: b. C." and results[4].symbol == "t2.kd"
 
 
 def test_a_batch_that_answers_too_little_is_an_error(

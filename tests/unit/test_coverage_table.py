@@ -225,3 +225,10 @@ def test_kernels_are_counted_where_they_serve() -> None:
                         expected[place] = expected.get(place, 0) + 1
                 assert {place: cell.kernels for place, cell in found.cells.items()} == expected
                 assert not any(cell.entries or cell.proved for cell in found.cells.values())
+
+
+def test_it_fits_80_columns() -> None:
+    wide = replace(TABLE, rows=(*TABLE.rows, row("a_name_" * 8, {("hip", A): Cell(100, 600, 600)})))
+    lines = shown(wide, 80)
+    assert max(map(len, lines)) <= 80
+    assert any(line.endswith("missing on gfx950") for line in lines), "the status is whole"

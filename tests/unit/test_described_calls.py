@@ -84,7 +84,7 @@ def test_types() -> None:
     with pytest.raises(ArgumentError) as refused:
         x_of(operator, T="f64")
     assert (refused.value.asked, refused.value.found, refused.value.fix) == (
-        "explain with T=f64", "T is one of bf16, f16", "write T=bf16",
+        "T=f64", "T must be one of bf16, f16", "For example: T=bf16",
     )  # fmt: skip
 
 
@@ -93,9 +93,9 @@ def test_what_is_left_out() -> None:
     tensors, _, call = describe(optional, {"M": "3", "N": "5", "x": "none"})
     assert tensors[0][2] == (3, 5) and tensors[1] is None
     assert call == {"types": {}, "symbols": {"M": 3, "N": 5}, "absent": ["x"]}
-    with pytest.raises(ArgumentError, match="CUS is missing"):
+    with pytest.raises(ArgumentError, match="CUS must be given"):
         describe(optional, {"M": "3", "N": "5"})
-    with pytest.raises(ArgumentError, match="x is not a symbol of it"):
+    with pytest.raises(ArgumentError, match="it has no symbol x"):
         describe(BASE, {"M": "3", "N": "5", "x": "none"})
 
 
@@ -122,24 +122,32 @@ def wrong(operator: Operator, **settings: str) -> tuple[str, str, str]:
     return refused.value.asked, refused.value.found, refused.value.fix
 
 
-WRITE = "write: aiter-prebuilt explain op M=.. N=.. (op(out, x, eps))"
+WRITE = "For example: aiter-prebuilt explain op M=17 N=4096"
 
 
 def test_what_is_wrong() -> None:
-    assert wrong(BASE) == ("explain op", "M, N is missing", WRITE)
-    assert wrong(BASE, M="1", N="1", b="2", a="1") == ("explain op", "a, b is not a symbol of it", WRITE)
+    assert wrong(BASE) == ("op", "M and N must be given", WRITE)
+    assert wrong(BASE, M="1", N="1", b="2", a="1") == (
+        "op",
+        "it has no symbol a or b; its sizes are M, N",
+        WRITE,
+    )
     for text in ("x", "", "1.5", str(2**63), str(-(2**63) - 1)):
         assert wrong(BASE, M=text, N="1") == (
-            f"explain with M={text}", "not an integer of 64 bits", "write M=16, for example",
+            f"M={text}", "the value must be an integer of 64 bits", "For example: M=16",
         )  # fmt: skip
     for text in ("0", "-1", "3", "24"):
         assert wrong(BASE, M="1", N="1", **{"x.align": text}) == (
-            f"explain with x.align={text}", "not a power of two", "write x.align=16, for example",
+            f"x.align={text}", "the alignment must be a power of two", "For example: x.align=16",
         )  # fmt: skip
-    assert wrong(BASE, M="1", N="1", eps="half") == ("explain with eps=half", "not a number", "write eps=0.5")
+    assert wrong(BASE, M="1", N="1", eps="half") == (
+        "eps=half",
+        "the value must be a number",
+        "For example: eps=0.5",
+    )
     divided = with_x(dims=(M, expression("M // N")))
     assert wrong(divided, M="1", N="0") == (
-        "explain op",
+        "op",
         "a size cannot be computed: division by zero",
         WRITE,
     )
@@ -150,7 +158,7 @@ def test_compute_units_that_no_device_has(cus: int) -> None:
     with pytest.raises(ArgumentError) as refused:
         decisions.explain("op", {}, "gfx942", cus)
     assert (refused.value.asked, refused.value.found, refused.value.fix) == (
-        f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example",
+        "explain", f"--cus must be from 1 to 2**31 - 1, got {cus}", "For example: --cus 304",
     )  # fmt: skip
 
 
@@ -165,4 +173,4 @@ def test_compute_units_that_a_device_may_have(cus: int, monkeypatch: pytest.Monk
     monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", none)
     with pytest.raises(NoOperatorError) as refused:
         decisions.explain("op", {}, "gfx942", cus)
-    assert (refused.value.asked, refused.value.fix) == ("explain 'op'", "see: aiter-prebuilt list")
+    assert (refused.value.found, refused.value.fix) == ("No operator 'op'", "List all: aiter-prebuilt list")

@@ -104,8 +104,8 @@ def because(name: str, target: str) -> str:
     [
         (
             "fmoe_g1u1_mxfp4", "gfx942", ("ck-free", "ck-full"),
-            f"call fmoe_g1u1_mxfp4 on gfx942: it exists for gfx950 only, because {because('fmoe_g1u1_mxfp4', 'gfx942')}",
-            "call it on gfx950: no wheel has it for gfx942; what that has: aiter-prebuilt list",
+            f"call fmoe_g1u1_mxfp4 on gfx942: it exists only for gfx950, because {because('fmoe_g1u1_mxfp4', 'gfx942')}",
+            "For what gfx942 has: aiter-prebuilt list --target gfx942",
         ),
         (
             "moe_cktile2stages_gemm1", "gfx942", ("ck-free",),
@@ -113,11 +113,11 @@ def because(name: str, target: str) -> str:
                 "call moe_cktile2stages_gemm1 on gfx942: its kernels are in the bundle gfx942 (ck-full), which is not installed, "
                 f"because {because('moe_cktile2stages_gemm1', 'gfx942')}"
             ),
-            "run: pip install 'aiter-prebuilt[gfx942-ck]'",
+            "Run: pip install 'aiter-prebuilt[gfx942-ck]'",
         ),
         (
-            "silu_and_mul", "gfx950", ("ck-free",), "call silu_and_mul on gfx950: the installed bundles of gfx950 have it not",
-            "run: pip install --upgrade 'aiter-prebuilt[gfx950]'",
+            "silu_and_mul", "gfx950", ("ck-free",), "call silu_and_mul on gfx950: it is not in the installed bundles for gfx950",
+            "Run: pip install --upgrade 'aiter-prebuilt[gfx950]'",
         ),
     ],
 )  # fmt: skip
@@ -129,12 +129,12 @@ def test_an_operator_that_the_bundles_lack_says_where_it_is(
     monkeypatch.setattr(dispatch, "_resolve", lambda vendor, ordinal: (made, 304))
     with pytest.raises(NoOperatorError) as refused:
         dispatch._served(name, "amd", 0)
-    assert str(refused.value) == f"{found}. {fix}"
+    assert str(refused.value) == f"Cannot {found}. {fix}"
     monkeypatch.setattr(opening, "read_bundle", lambda installed: made[0])
     installed = tuple(InstalledBundle("/made/up", target, profile) for profile in profiles)
     with pytest.raises(NoOperatorError) as refused:
         decisions.find_operator(name, installed)
-    assert str(refused.value) == f"{found.replace('call', 'explain', 1)}. {fix}"
+    assert str(refused.value) == f"Cannot {found.replace('call', 'explain', 1)}. {fix}"
 
 
 def test_a_name_that_no_wheel_has_is_left_to_the_native_call(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,9 +173,13 @@ def test_preload_of_names(asked: list[tuple[object, ...]]) -> None:
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        ({"ops": 5}, "ops is a int"), ({"ops": [5]}, "5 is no name"), ({"ops": "\ud800"}, "is no name"),
-        ({"ops": "a", "vendor": "x"}, "vendor is 'x'"), ({"ops": "a", "vendor": ""}, "vendor is ''"),
-        ({"ops": "a", "ordinal": None}, "ordinal is None"), ({"ops": "a", "ordinal": True}, "ordinal is True"),
+        ({"ops": 5}, "ops must be a name or a list of names, got 5"),
+        ({"ops": [5]}, "name must be a str, got 5"),
+        ({"ops": "\ud800"}, "name must be a str, got"),
+        ({"ops": "a", "vendor": "x"}, "vendor must be .*, got 'x'"),
+        ({"ops": "a", "vendor": ""}, "vendor must be .*, got ''"),
+        ({"ops": "a", "ordinal": None}, "ordinal must be an int, got None"),
+        ({"ops": "a", "ordinal": True}, "ordinal must be an int, got True"),
     ],
 )  # fmt: skip
 def test_preload_refuses_what_names_nothing(
@@ -204,11 +208,11 @@ def test_preload_of_shapes(asked: list[tuple[object, ...]]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"shapes": [{"M": 1}]}, "no operator is named"),
-        ({"ops": "a", "shapes": "M=1"}, "shapes is a text"),
-        ({"ops": "a", "shapes": [7]}, "neither a dict of symbols nor a tuple of arguments"),
-        ({"ops": "a", "shapes": {"b": [{"M": 1}]}}, "an operator that it lacks"),
-        ({"shapes": {"M": 1}}, "'M' is no operator with its list of calls"),
+        ({"shapes": [{"M": 1}]}, "shapes needs the name of an operator"),
+        ({"ops": "a", "shapes": "M=1"}, "shapes must be a list, got 'M=1'"),
+        ({"ops": "a", "shapes": [7]}, "must be a dict of symbols or a tuple of arguments, got 7"),
+        ({"ops": "a", "shapes": {"b": [{"M": 1}]}}, "a list of calls for each operator, but one is missing"),
+        ({"shapes": {"M": 1}}, "a list of calls for each operator, but not for 'M'"),
     ],
 )
 def test_preload_says_how_shapes_are_written(
@@ -216,7 +220,7 @@ def test_preload_says_how_shapes_are_written(
 ) -> None:
     with pytest.raises(ArgumentKindError, match=words) as caught:
         loading.preload(vendor="amd", **arguments)
-    assert caught.value.fix.startswith("write ") and not asked
+    assert caught.value.fix.startswith("For example: ") and not asked
 
 
 @pytest.mark.parametrize(

@@ -172,7 +172,7 @@ def test_a_device_that_gives_no_memory(
     monkeypatch.setattr(run, "DeviceMemory", lost)
     line = made(copied)
     (problem,) = line.problems
-    assert problem.startswith("DriverError: open the device: it is lost") and 0 <= line.seconds < 5
+    assert problem.startswith("DriverError: Cannot open the device: it is lost") and 0 <= line.seconds < 5
 
 
 @pytest.mark.parametrize("name", ["no_such", "errors"])

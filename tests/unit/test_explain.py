@@ -58,10 +58,12 @@ def test_a_type_has_the_words_of_the_documents_of_torch_and_of_the_tables(own: s
     ] * 3
     other = {"e4m3fn": "e4m3fnuz", "e4m3fnuz": "e4m3fn"}[own]
     for word in (other, "fp4", "FP8"):
-        with pytest.raises(ArgumentError, match=rf"T is one of bf16, f16, fp8 \({own}\)\. write T=bf16"):
+        with pytest.raises(
+            ArgumentError, match=rf"T must be one of bf16, f16, fp8 \({own}\)\. For example: T=bf16"
+        ):
             said(word)
     operator = replace(operator, type_variables=(TypeVariable("T", made[:2]),))
-    with pytest.raises(ArgumentError, match=r"T is one of bf16, f16\."):
+    with pytest.raises(ArgumentError, match=r"T must be one of bf16, f16\."):
         said("fp8")
 
 
@@ -119,9 +121,9 @@ def test_enum_and_bool_attributes() -> None:
 @pytest.mark.parametrize(
     ("settings", "part"),
     [
-        ({"M": "1"}, "N is missing"),
-        ({"M": "1", "N": "1", "Q": "1"}, "Q is not a symbol"),
-        ({"M": "one", "N": "1"}, "not an integer"),
+        ({"M": "1"}, "N must be given"),
+        ({"M": "1", "N": "1", "Q": "1"}, "it has no symbol Q"),
+        ({"M": "one", "N": "1"}, "must be an integer"),
     ],
 )
 def test_what_is_wrong_is_said(settings: dict[str, str], part: str) -> None:

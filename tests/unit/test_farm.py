@@ -286,9 +286,9 @@ def test_who_leads_keeps_what_it_asked_for_alone(
         with pytest.raises(FarmError, match="or other bytes under that name"):
             _kept(replace(answer, rows=(row,)), unit, place, root, tmp_path)
     for error in (KeyDiffersError, ToolsDifferError, InputMissingError):
-        with pytest.raises(error, match=r"a: b\. c\."):
+        with pytest.raises(error, match=r"a: b\. C\."):
             _kept(Answer("w", refusal=Refusal(error.__name__, "a", "b", "c")), unit, place, root, tmp_path)
-    with pytest.raises(FarmError, match=r"a: b\. c\."):
+    with pytest.raises(FarmError, match=r"a: b\. C\."):
         _kept(Answer("w", refusal=Refusal("os", "a", "b", "c")), unit, place, root, tmp_path)
     failed = Answer("w", failures=tuple(Failure(each.id, 1.0, "cc", 0, "no") for each in unit.jobs))
     assert [(each.ok, each.exit_code, each.log) for each in _kept(failed, unit, place, root, tmp_path)] == [

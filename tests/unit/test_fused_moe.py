@@ -423,7 +423,7 @@ def test_what_asm_moe_tkw1_does_not_cover_is_refused_by_name(option: str, given:
 )
 def test_another_output_is_refused(library: Any, output: Any) -> None:
     arguments, _ = _call(FP8, 2)
-    with pytest.raises(UnsupportedError, match=r"output=.*use output=a tensor of shape \(5, 128\)"):
+    with pytest.raises(UnsupportedError, match=r"output=.*Use output=a tensor of shape \(5, 128\)"):
         ap.fused_moe(**arguments, output=output, quant_dtype_a=FP8)
 
 

@@ -196,7 +196,7 @@ def test_an_option_of_another_kind_is_refused_by_its_name(name: str) -> None:
         ("flash_attn_func", "q", None, "flash_attn_func: q must be a torch.Tensor, got None"),
         ("gemm_a4w4_asm", "bpreshuffle", np.arange(3), "gemm_a4w4_asm: bpreshuffle must be a bool"),
         ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**70, "x_pad_to_multiple must be an int of 64 bits, got 11805"),
-        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**62, "fused_add_rmsnorm_pad: allocate its output"),
+        ("fused_add_rmsnorm_pad", "x_pad_to_multiple", 2**62, "fused_add_rmsnorm_pad: the output cannot be allocated"),
     ],
 )  # fmt: skip
 def test_the_error_names_function_argument_and_value(name: str, argument: str, value: Any, says: str) -> None:
@@ -257,7 +257,7 @@ def test_a_host_without_memory_is_a_named_error(monkeypatch: pytest.MonkeyPatch)
         raise MemoryError
 
     monkeypatch.setitem(aiter_prebuilt.topk.__globals__, "topk_plain", failing)
-    with pytest.raises(ArgumentError, match="topk: the host has not enough memory"):
+    with pytest.raises(ArgumentError, match="topk: the host has too little memory"):
         aiter_prebuilt.topk(torch.ones(2, 8), 1)
 
 

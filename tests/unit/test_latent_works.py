@@ -153,5 +153,5 @@ def test_a_part_is_not_cut_shorter_than_its_queries() -> None:
 @pytest.mark.parametrize("what", ["get_mla_metadata_info_v1", "get_ps_metadata_info_v1"])
 def test_shapes_of_lists_need_a_gpu_and_say_so(what: str) -> None:
     words = (2, 1, 16, None, None, 0) if what == "get_mla_metadata_info_v1" else (2, 1, 16)
-    with pytest.raises(DriverError, match="torch for its current GPU"):
+    with pytest.raises(DriverError, match="get torch's current GPU"):
         getattr(aiter_prebuilt, what)(*words)

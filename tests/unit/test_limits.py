@@ -26,6 +26,7 @@ _OPERATOR = Operator(
     source="nobody",
     notes={},
     covered={},
+    epilogue=None,
     ignored=(),
     type_of={},
     into={},

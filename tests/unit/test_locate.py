@@ -102,8 +102,8 @@ def test_no_bundle_says_what_is_there_and_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx950", found, "device 3 (MI355X)")
     assert str(caught.value) == (
-        "serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
-        "run: pip install 'aiter-prebuilt[gfx950]'"
+        "Cannot serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
+        "Run: pip install 'aiter-prebuilt[gfx950]'"
     )
 
 
@@ -125,5 +125,31 @@ def test_no_extra_is_named_that_is_not_there() -> None:
     }
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx90a", (), "calls on gfx90a")
-    assert "pip install" not in caught.value.fix and "no wheel serves gfx90a" in caught.value.fix
+    assert "pip install" not in caught.value.fix and "gfx90a (MI200) is not supported" in caught.value.fix
     assert extras.to_install("gfx942:xnack-") == "run: pip install 'aiter-prebuilt[gfx942]'"
+
+
+@pytest.mark.parametrize(
+    ("record", "options"),
+    [
+        (None, ""),
+        ("{", ""),
+        ('{"url": "file:///a/checkout", "dir_info": {"editable": true}}', ""),
+        ('{"url": "file:///gone/aiter_prebuilt-0.1.0.whl", "archive_info": {}}', ""),
+        ('{"url": "file://HERE/my%20dist/aiter_prebuilt-0.1.0.whl"}', "--no-index --find-links 'HERE/my dist' "),
+        ('{"url": "https://me:secret@mirror.example/w/aiter_prebuilt-0.1.0.whl"}', "--find-links https://mirror.example/w/ "),
+    ],
+)  # fmt: skip
+def test_a_remedy_names_the_place_that_this_installation_came_from(
+    record: str | None, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "my dist").mkdir()
+    info = tmp_path / "site" / "aiter_prebuilt-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
+    if record is not None:
+        (info / "direct_url.json").write_text(record.replace("HERE", str(tmp_path)))
+    monkeypatch.syspath_prepend(tmp_path / "site")
+    line = extras.pip_line("gfx942", upgrade=True)
+    assert line == f"pip install {options.replace('HERE', str(tmp_path))}--upgrade 'aiter-prebuilt[gfx942]'"
+    assert extras.nothing_installed().endswith("or 'aiter-prebuilt[gfx950]'")

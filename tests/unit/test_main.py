@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import click
 import pytest
 
 from build_tools import __main__ as main
 from build_tools.errors import WheelError
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def _exit(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
@@ -24,7 +28,7 @@ def _exit(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
     ("error", "code", "said"),
     [
         (KeyboardInterrupt(), 130, "interrupted: what was finished is in the store"),
-        (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. build first."),
+        (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. Build first."),
         (click.UsageError("two of them"), 2, "Error: two of them"),
         (
             NotADirectoryError(20, "Not a directory", "README.md"),
@@ -59,3 +63,14 @@ def test_usage(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[st
     assert "No such command 'plam'" in capsys.readouterr().err
     assert _exit(monkeypatch, "report", "coverage", "--profile", "foo") == 2
     assert "'foo': not a profile" in capsys.readouterr().err
+
+
+def test_without_its_environment_it_says_the_command_that_makes_it() -> None:
+    """No package is there but the standard library's: ``-S`` reads no site-packages."""
+    command = [sys.executable, "-S", "-m", "build_tools", "build", "--target", "gfx942"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env={})
+    assert done.returncode == 13 and done.stdout == ""
+    assert done.stderr == (
+        "error: the build needs the Python package 'click', which is not installed. Run: python3 -m nox -s toolchain && "
+        ".nox/toolchain/bin/python -m build_tools build --target gfx942\n"
+    )

@@ -82,7 +82,7 @@ def test_with_composable_kernel_its_operators_are_no_gap(manifest: Manifest) -> 
 def test_a_call_on_the_wrong_target_is_told_why(manifest: Manifest) -> None:
     error = dispatch.absent("call fmoe", "fmoe", "gfx950", {"ck-free"})
     assert error is not None
-    assert error.found == f"it exists for gfx942 only, because {manifest.catalogue.why('fmoe')['gfx950']}"
+    assert error.found == f"it exists only for gfx942, because {manifest.catalogue.why('fmoe')['gfx950']}"
     assert signatures()["fmoe"].why == manifest.catalogue.why("fmoe")
     assert signatures()["rms_norm"].why == {}
 
@@ -96,6 +96,6 @@ def test_a_call_of_what_the_other_wheel_has_is_told_both(manifest: Manifest) -> 
 def test_an_older_wheel_of_the_other_profile_is_what_is_upgraded() -> None:
     """An installed bundle that lacks the operator: the extra that is named is one whose wheel has it."""
     error = dispatch.absent("call ck_moe_stage1_fwd", "ck_moe_stage1_fwd", "gfx942", {"ck-free", "ck-full"})
-    assert error is not None and error.fix == "run: pip install --upgrade 'aiter-prebuilt[gfx942-ck]'"
+    assert error is not None and error.fix == "Run: pip install --upgrade 'aiter-prebuilt[gfx942-ck]'"
     error = dispatch.absent("call rms_norm", "rms_norm", "gfx942", {"ck-free", "ck-full"})
-    assert error is not None and error.fix == "run: pip install --upgrade 'aiter-prebuilt[gfx942]'"
+    assert error is not None and error.fix == "Run: pip install --upgrade 'aiter-prebuilt[gfx942]'"

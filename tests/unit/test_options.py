@@ -42,7 +42,7 @@ def test_what_is_no_number_of_parts_is_refused_by_name(value: Any) -> None:
 
 def test_the_ends() -> None:
     with pytest.raises(
-        UnsupportedError, match=r"splitK=0\): no prebuilt kernel covers it. use splitK=None or 1 and more"
+        UnsupportedError, match=r"splitK=0\): no prebuilt kernel covers it\. Use splitK=None or 1 and more"
     ):
         splits("f", 0)
     with pytest.raises(UnsupportedError, match=r"log2_k_split=5\)"):

@@ -290,6 +290,17 @@ def test_shares_leave_out_cases_that_no_card_could_pass() -> None:
             "NoKernelError: f: all 16 candidates were refused. Change what the reasons below name / k 1: dim must be even",
             "f: k 1: dim must be even",
         ),
+        ("ArgumentDTypeError: f: x must be bf16, got f32. Convert it first.", "f: type f32 for argument x"),
+        ("ArgumentStrideError: f: x must be contiguous, got strides [8]. Call", "f: x must be contiguous"),
+        ("UnsupportedError: f(requires_grad=True): x requires a gradient, and", "f(requires_grad=True)"),
+        (
+            "CompileRefusedError: Cannot call f: AITER would compile m now, because there is no function of ours",
+            "f",
+        ),
+        (
+            "NoKernelError: f: no kernel takes this call: all 2 candidates were refused. Change one of these: / k 1: no",
+            "f: k 1: no",
+        ),
         (
             "ArgumentStrideError: f: argument x: it is not contiguous: shape [32, 8]. Call it",
             "f: argument x: it is not contiguous",

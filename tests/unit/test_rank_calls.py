@@ -119,7 +119,9 @@ def test_handles_of_quick_reduce_are_addresses_or_tensors(monkeypatch: pytest.Mo
     assert bytes(handle.tolist()) == written.raw == bytes(range(64))
     aiter_prebuilt.qr_open_handles(7, [handle, ctypes.addressof(written)])
     assert blocks.opened == [bytes(range(64))] * 2
-    with pytest.raises(ArgumentShapeError, match="a handle of 32 bytes"):
+    with pytest.raises(ArgumentShapeError, match=r"a handle must have .* bytes, got 32"):
         aiter_prebuilt.qr_open_handles(7, [handle, handle[:32]])
-    with pytest.raises(ArgumentShapeError, match="the communicator has 2"):
+    with pytest.raises(
+        ArgumentShapeError, match="handle_ptrs must have one handle for each of 2 ranks, got 1"
+    ):
         aiter_prebuilt.qr_open_handles(7, [handle])

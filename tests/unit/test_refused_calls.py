@@ -49,7 +49,7 @@ def test_no_output_can_be_made(call: Callable[[], Any]) -> None:
 
 
 def test_a_head_of_no_element_is_named() -> None:
-    with pytest.raises(ArgumentKindError, match="a size that must be 1 or more is 0, such as that of a head"):
+    with pytest.raises(ArgumentKindError, match="a size is 0 that must be at least 1, such as the head size"):
         aiter_prebuilt.flash_attn_func(Q[..., :0], Q, Q)
 
 
@@ -93,7 +93,7 @@ def test_a_window_is_refused_by_name_with_what_to_write(window: object) -> None:
     with pytest.raises(UnsupportedError) as caught:
         aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=wrong(window))
     assert caught.value.asked == f"flash_attn_func(window_size={window!r})"
-    assert caught.value.fix.startswith("use window_size=(left, right) or (left, right, first);")
+    assert caught.value.fix.startswith("Use window_size=(left, right) or (left, right, first). ")
 
 
 @pytest.mark.parametrize(

@@ -73,19 +73,24 @@ def test_the_default_is_the_devices_own(
 @pytest.mark.parametrize("wrong", [5, "seed", (1,), (1, 2, 3), (1.0, 2), object()])
 def test_what_is_no_state_is_refused(wrong: Any) -> None:
     with pytest.raises(
-        ArgumentKindError, match=r"f: argument generator: it is .* two integers: \(seed, offset\)"
+        ArgumentKindError, match=r"f: generator must be .* two integers \(seed, offset\), got "
     ):
         sampling._state("f", wrong, rows(2, 4096))
 
 
 @pytest.mark.parametrize("offset", [-1, -4, 2**63, 2**64 - 4])
 def test_an_offset_that_no_generator_has_is_named(offset: int) -> None:
-    with pytest.raises(ArgumentKindError, match=rf"its offset is {offset}.*0 to 2\*\*63 - 1"):
+    with pytest.raises(
+        ArgumentKindError, match=rf"the offset of generator must be 0 to 2\*\*63 - 1, got {offset}\."
+    ):
         sampling._state("f", (1, offset), None)
     assert sampling._state("f", (1, 2**63 - 1), None) == (1, 2**63 - 1)
 
 
 def test_without_torch_there_is_no_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "torch", raising=False)
-    with pytest.raises(ArgumentKindError, match=r"no torch is loaded that has one.*pass \(seed, offset\)"):
+    with pytest.raises(
+        ArgumentKindError,
+        match=r"torch, which has a default one, is not loaded.*Pass generator=\(seed, offset\)",
+    ):
         sampling._state("f", None, rows(2, 4096))

@@ -12,7 +12,7 @@ torch = pytest.importorskip("torch")
 from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
-from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
+from aiter_prebuilt.errors import ArgumentShapeError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.ops import _sequence_lists as lists  # noqa: E402
 
 BF16 = torch.bfloat16
@@ -136,10 +136,14 @@ def test_what_does_not_go_together_is_refused() -> None:
     q, k, list_of = torch.zeros(3, 2, 64).to(BF16), torch.zeros(4, 8, 2, 64).to(BF16), numbers(0, 3)
     table = numbers(0, 1)[None]
     with pytest.raises(
-        UnsupportedError, match=r"flash_attn_varlen_func\(block_table=.*use block_table=None, with cu_seq"
+        UnsupportedError, match=r"flash_attn_varlen_func\(block_table=.*Use block_table=None, with cu_seq"
     ):
         ap.flash_attn_varlen_func(
             q, k, k, list_of, list_of, 3, 3, block_table=table, cu_seqlens_q_padded=list_of
         )
     with pytest.raises(UnsupportedError, match=r"mha_batch_prefill_func\(seqlen_k=None\).*with block_table"):
         ap.mha_batch_prefill_func(q, k, k, list_of, list_of, list_of, 3, 3, block_table=table)
+    with pytest.raises(ArgumentShapeError, match="argument k: its pages have no keys"):
+        ap.mha_batch_prefill_func(
+            q, k[:, :0], k[:, :0], list_of, list_of, list_of, 3, 3, block_table=table, seqlen_k=list_of
+        )

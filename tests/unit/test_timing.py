@@ -87,7 +87,7 @@ def test_negative_strides_are_refused() -> None:
     facts: Any = FACTS
     with pytest.raises(ArgumentError) as refused:
         timing._allocated(memory, (0, "f16", (2, 2), (2, -1), ("amd", 0)), facts)
-    assert (refused.value.asked, refused.value.found) == ("bench with strides (2, -1)", "one is negative")
+    assert (refused.value.asked, refused.value.found) == ("bench", "strides must be 0 or more, got (2, -1)")
 
 
 def test_a_driver_that_does_not_count() -> None:
@@ -189,4 +189,4 @@ def test_a_time_says_whether_it_is_the_embedded_devices(
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
     options.json = False
     bench.execute(options)
-    assert ("the embedded device" in capsys.readouterr().out) is embedded
+    assert ("the embedded device" in " ".join(capsys.readouterr().out.split())) is embedded

@@ -176,7 +176,7 @@ def test_what_has_the_type_is_handed_on_as_it_is() -> None:
 
 @pytest.mark.parametrize("generator", [5, (1,), (1.0, 2)])
 def test_what_is_no_state_is_refused(generator: Any) -> None:
-    with pytest.raises(ArgumentKindError, match=r"argument generator.*two integers: \(seed, offset\)"):
+    with pytest.raises(ArgumentKindError, match=r"generator must be .* two integers \(seed, offset\), got"):
         ap.top_p_sampling_from_probs(torch.zeros(2, 8), None, None, 0.5, generator=generator)
 
 

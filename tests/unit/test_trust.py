@@ -212,6 +212,7 @@ def test_refuses_an_older_release_unless_it_is_asked_for(
     assert problem.startswith("its newest release is 1.0rc1, and 1.0 is installed here")
     assert trust.check_release(folder, one.keys, "1.0rc1")[1] == []
     assert trust.check_release(folder, one.keys, "1.0")[1] == ["release 1.0 is not in it: it has 0.9, 1.0rc1"]
+    assert trust.check_release(folder, one.keys, "0.9.0")[1] == []  # one version, written otherwise
 
 
 def test_versions_are_ordered_as_packaging_orders_them() -> None:

@@ -114,6 +114,22 @@ def latent(starts: list[int], last: list[int]) -> list[Any]:
     )  # fmt: skip
 
 
+def smoothed(*rows: int) -> list[Any]:
+    """Two rows of smooth_scale."""
+    return given(
+        "smooth_per_token_scaled_quant", input=torch.zeros(len(rows), 64), smooth_scale=torch.zeros(2, 64),
+        smooth_scale_map=ints(*rows),
+    )  # fmt: skip
+
+
+def batched(positions: list[int], offsets: list[int]) -> list[Any]:
+    """A table of ten rows."""
+    return given(
+        "batched_rotary_embedding", query=torch.zeros(len(positions), 8), cos_cache=torch.zeros(10, 4),
+        positions=torch.tensor(positions), cos_sin_cache_offsets=torch.tensor(offsets),
+    )  # fmt: skip
+
+
 def offset(positions: list[int], offsets: list[int]) -> list[Any]:
     """A table of ten rows."""
 
@@ -149,6 +165,7 @@ RIGHT = [
     ("rope_cached_positions_offsets_fwd_impl", offset([0, 9, 12], [9, 0, -3])),
     ("rope_thd_fwd_impl", given("rope_thd_fwd_impl", input=torch.zeros(5, 1, 8), cu_seqlens=ints(0, 3, 5))),
     ("fp8_mqa_logits", given("fp8_mqa_logits", KV=torch.zeros(6, 8), cu_starts=ints(0, 0), cu_ends=ints(0, 6))),
+    ("smooth_per_token_scaled_quant", smoothed(0, -1, 1)), ("batched_rotary_embedding", batched([0, 3], [9, 6])),
 ]  # fmt: skip
 WRONG = [
     ("fused_experts", experts(ints(-1, 0, 1, 2, -1, 3)), "expert_mask", "element 0 is -1", "0 or 1, with 4 ones"),
@@ -192,6 +209,23 @@ WRONG = [
         "element 0 is 7", "at most 6",
     ),
     ("fused_experts", experts(None, ints(4)), "num_local_tokens", "element 0 is 4", "at most 3"),
+    (
+        "partial_transpose", given("partial_transpose", input=torch.zeros(4, 8), num_rows=ints(5)), "num_rows",
+        "element 0 is 5", "at least 0 and at most 4",
+    ),
+    (
+        "deepgemm", given("deepgemm", XQ=torch.zeros(2, 5, 32), group_layout=ints(5, 6)), "group_layout", "element 1 is 6",
+        "at least 0 and at most 5",
+    ),
+    *(
+        (name, given(name, probs=torch.zeros(2, 8), indices=ints(0, -1, 2)), "indices", "element 2 is 2", "at most 1")
+        for name in ("top_p_sampling_from_probs", "top_k_top_p_sampling_from_probs")
+    ),
+    ("smooth_per_token_scaled_quant", smoothed(0, 2), "smooth_scale_map", "element 1 is 2", "at most 1"),
+    (
+        "batched_rotary_embedding", batched([0, 3], [9, 7]), "positions", "element 1 is 3, and cos_sin_cache_offsets has 7",
+        "at least 0 and at most 9",
+    ),
     ("fmha_v3_varlen_fwd", packed([5, 6, 7], [0, 1, 2]), "cu_seqlens_q", "element 0 is 5", "never falling, from 0"),
     ("fmha_v3_varlen_fwd", packed([0, 4, 3], [0, 1, 2]), "cu_seqlens_q", "element 2 is 3", "never falling"),
     ("fmha_v3_varlen_fwd", packed([0, 4, 7], [0, 1, 10]), "cu_seqlens_k", "the last element is 10", "at most 9"),
@@ -252,7 +286,7 @@ def test_the_variable_says_whether(value: str, on: bool, monkeypatch: pytest.Mon
 
 def test_another_value_of_the_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(errors.CHECK, "yes")
-    with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: it is neither 0 nor 1"):
+    with pytest.raises(UnsupportedError, match="AITER_PREBUILT_CHECK=yes: the value must be 0 or 1"):
         value_checks.enabled()
 
 

@@ -3,7 +3,7 @@
 `gemm_blockscale_kernel`: scales of blocks of 128 columns.
     C[m, n] = round(sum over blocks b of 128 columns of (A_b[m] . B_b[n]) * a_scale[m, b] * b_scale[n / 128, b])
   Arguments, in order
-    0 c *C [M, N] | 1 a *fp8 [M, K] | 2 b *fp8 [N, K] | 3 a_scales *f32 | 4 b_scales *f32 [cdiv(N, 128), K / 128]
+    0 c *C [M, N] | 1 a *Q [M, K] | 2 b *Q [N, K] | 3 a_scales *f32 | 4 b_scales *f32 [cdiv(N, 128), K / 128]
     5 M i32 | 6 N i32 | 7 K i32, a multiple of 128 | 8 lda i32 | 9 ldb i32, both multiples of 16
     10 scale_row i32, 11 scale_block i32: where the scale of the next row, and of the next block lies
   constexprs  BM, BN (64 or 128), GROUP_M, XCDS, SHUFFLED
@@ -18,9 +18,9 @@
   constexprs  BM, BN, BK, GROUP_M, XCDS, SCALED (0: 3 and 4 are not read), BIAS (0: 5 is not read)
   grid        (cdiv(M, BM) * cdiv(N, BN), L, 1)
 
-fp8 is the target's own e4m3, C is bf16 or fp16, T fp8, int8 or bf16.  Sums are fp32 on the matrix units, those of int8 are int32
-and exact; the result is rounded once.  a and b are at multiples of 16 bytes and their rows, too: rows behind the end repeat
-the last one and are not stored, so that 16 bytes are read at a time without a mask.
+fp8 is the target's own e4m3, C is bf16 or fp16, Q fp8 or int8, T fp8, int8 or bf16.  Sums are fp32 on the matrix units, those of
+int8 are int32 and exact; the result is rounded once.  a and b are at multiples of 16 bytes and their rows, too: rows behind the
+end repeat the last one and are not stored, so that 16 bytes are read at a time without a mask.
   workspace   none
 
 guarantee   0 <= lda, ldb, K <= STRIDE_LIMIT (2^21 elements)

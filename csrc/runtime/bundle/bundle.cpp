@@ -36,7 +36,7 @@ bool Bundle::damaged(std::string found, Error& error) const {
     found = cat(change, "; ", found);
     fix += ", then start this process again";
   }
-  return error.set(ErrorKind::BundleDamaged, cat("reading the bundle ", path_), std::move(found), std::move(fix));
+  return error.set(ErrorKind::BundleDamaged, cat("read the bundle ", path_), std::move(found), std::move(fix));
 }
 
 bool Bundle::open(const std::string& path, Error& error) {
@@ -57,8 +57,8 @@ bool Bundle::check_header(Error& error) {
   }
   if (header.format != kBundleFormat || header.recipe != kRecipeVersion) {
     return error.set(
-        ErrorKind::BundleVersion, cat("reading the bundle ", path_),
-        cat("it has bundle format ", header.format, " and recipe version ", header.recipe, ", this runtime reads ",
+        ErrorKind::BundleVersion, cat("read the bundle ", path_),
+        cat("it has bundle format ", header.format, " and recipe version ", header.recipe, "; this runtime reads ",
             kBundleFormat, " and ", kRecipeVersion),
         "Install matching releases: pip install --upgrade aiter-prebuilt and the wheel that owns this file");
   }

@@ -18,7 +18,7 @@ bool same_file(const Facts& a, const Facts& b) { return a.st_dev == b.st_dev && 
 bool same_time(const ::timespec& a, const ::timespec& b) { return a.tv_sec == b.tv_sec && a.tv_nsec == b.tv_nsec; }
 
 bool fail(const std::string& path, std::string found, Error& error) {
-  return error.set(ErrorKind::BundleDamaged, cat("opening the bundle ", path), std::move(found),
+  return error.set(ErrorKind::BundleDamaged, cat("open the bundle ", path), std::move(found),
                    "Reinstall the wheel that owns this file");
 }
 

@@ -93,7 +93,7 @@ LaunchFailure launch_steps(const Driver& driver, Prepared& prepared, const Call&
 Error LaunchFailure::error(const Driver& driver, const Prepared& prepared) const {
   Error error;
   const OperatorBlock& block = *prepared.block;
-  driver.fail(ErrorKind::Launch, cat("launching kernel ", block.text(step->entry->name), " of ", block.name()),
+  driver.fail(ErrorKind::Launch, cat("launch kernel ", block.text(step->entry->name), " of ", block.name()),
               driver.is_hip() ? "ModuleLaunchKernel" : "LaunchKernel", code, error);
   error.found += cat(" for a grid of ", step->grid[0], " x ", step->grid[1], " x ", step->grid[2], " workgroups of ",
                      step->block[0], " x ", step->block[1], " x ", step->block[2], " threads with ", step->lds,
@@ -147,7 +147,7 @@ std::unique_ptr<Prepared> prepare(Device& device, const LaunchPlan& plan, bool c
 
 bool launch(Device& device, Prepared& prepared, const Call& call, void* stream, std::uint64_t& launches, Error& error) {
   if (forked_after_open()) [[unlikely]] {
-    return fork_error(cat("launching ", prepared.block->name()), error);
+    return fork_error(cat("launch ", prepared.block->name()), error);
   }
   if (prepared.steps.empty()) return true;
   DeviceScope scope(device);

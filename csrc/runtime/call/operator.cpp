@@ -173,7 +173,8 @@ bool Operator::run_dispatched(PyObject* const* args, std::size_t count, const Vi
 
 bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error) {
   const bool about = error.kind == ErrorKind::ArgumentShape || error.kind == ErrorKind::ArgumentStride ||
-                     error.kind == ErrorKind::ArgumentDType || error.kind == ErrorKind::Unsupported;
+                     error.kind == ErrorKind::ArgumentDType || error.kind == ErrorKind::Unsupported ||
+                     error.kind == ErrorKind::NoKernel;
   if (!restated_ || !about) return false;
   const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
   const py::Ref answer(given ? PyObject_CallObject(restated_.get(), given.get()) : nullptr);
@@ -190,7 +191,12 @@ bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* v
   PyObject* after = PyTuple_GetItem(answer.get(), 1);
   std::vector<PyObject*> items(count);
   for (std::size_t i = 0; i < count; ++i) items[i] = PyTuple_GetItem(others, static_cast<Py_ssize_t>(i));
-  if (!run_slow(items.data(), count, nullptr, viewing, error)) return false;
+  const Error first = error;
+  if (!run_slow(items.data(), count, nullptr, viewing, error)) {
+    // What no kernel takes with copies either is said of the caller's tensors.
+    if (first.kind == ErrorKind::NoKernel && error.kind == ErrorKind::NoKernel) error = first;
+    return false;
+  }
   const py::Ref finished(py::is_none(after) ? py::Ref::borrow(after).release() : PyObject_CallObject(after, nullptr));
   return finished ? true : error.set(ErrorKind::Raised, "", "", "");
 }
@@ -203,9 +209,10 @@ bool Operator::run_slow(PyObject* const* args, std::size_t count, PyObject* stre
     std::uint64_t handle = 0;
     if (!py::read_address(stream, handle)) {
       const bool number = py::has_flag(stream, py::kFlagLong);
-      return error.set(ErrorKind::ArgumentKind, cat(name_, ": stream"),
-                       number ? "it is negative or beyond 64 bits" : "it is no integer",
-                       "Pass the stream's handle as an int");
+      return error.set(ErrorKind::ArgumentKind, name_,
+                       number ? "stream must be an address of 64 bits, got another number"
+                              : "stream must be an int, the handle of the stream",
+                       "Pass the stream's handle, such as torch.cuda.current_stream().cuda_stream");
     }
     call.stream = reinterpret_cast<void*>(handle);
     call.stream_given = true;
@@ -264,10 +271,10 @@ bool Operator::check_runtime(const OnDevice& on, const Call& call, Error& error)
     if (!tensor.given || tensor.address == 0) continue;
     const std::string other = runtime_elsewhere(driver, tensor.address);
     if (other.empty()) continue;
-    return error.set(
-        ErrorKind::ArgumentDevice, cat(name_, ": argument ", on.served.parser.tensor_name(i)),
-        cat("its memory belongs to the HIP runtime ", other, ", and kernels are launched through ", driver.path),
-        "Load one HIP runtime in a process; aiter-prebuilt doctor names those that are here");
+    return error.set(ErrorKind::ArgumentDevice, name_,
+                     cat(on.served.parser.tensor_name(i), " has memory of the HIP runtime ", other,
+                         ", but kernels are launched through ", driver.path),
+                     "Load one HIP runtime in a process; to see which are loaded: aiter-prebuilt doctor");
   }
   return true;
 }
@@ -278,9 +285,10 @@ bool Operator::refuse_overlap(const OnDevice& on, const MemoryPair& pair, const 
   };
   const std::string other(on.served.parser.tensor_name(pair.other));
   const bool in_place = on.served.merged.blocks.front()->tensors()[pair.written].in_place == pair.other + 1;
-  return error.set(ErrorKind::ArgumentStride, cat(name_, ": argument ", on.served.parser.tensor_name(pair.written)),
-                   cat("it is written, and its memory (", place(pair.written, pair.written_bytes), ") overlaps ", other,
-                       " (", place(pair.other, pair.other_bytes), ")"),
+  return error.set(ErrorKind::ArgumentStride, name_,
+                   cat(on.served.parser.tensor_name(pair.written), " is written, and its memory (",
+                       place(pair.written, pair.written_bytes), ") overlaps ", other, " (",
+                       place(pair.other, pair.other_bytes), ")"),
                    in_place ? cat("Pass ", other, " itself, with the same address, shape and strides, or other memory")
                             : std::string("Pass memory of its own"));
 }
@@ -342,11 +350,13 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const CallC
       return true;
     }
     if (read)
-      problem.set(ErrorKind::ArgumentDevice, "", memory_text(tensor.device.device_type),
+      problem.set(ErrorKind::ArgumentDevice, "",
+                  cat("must be on the GPU, got ", memory_text(tensor.device.device_type)),
                   "Move the tensors to the GPU first");
     if (!seen) {
       first = std::move(problem);
-      first.asked = cat(name_, ": argument ", i + 1);
+      const std::string known = name_of_tensor(i);
+      first.about(name_, known.empty() ? cat("argument ", i + 1) : known);
     }
     seen = true;
   }
@@ -354,13 +364,13 @@ bool Operator::find_device(PyObject* const* args, std::size_t count, const CallC
     error = std::move(first);
     return false;
   }
-  return error.set(ErrorKind::ArgumentKind, name_, cat("none of its ", count, " arguments is a tensor"),
+  return error.set(ErrorKind::ArgumentKind, name_, cat("none of the ", count, " arguments is a tensor"),
                    "Pass the tensors in the order of the signature");
 }
 
 Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error) {
   if (forked_after_open()) {
-    fork_error(cat("calling ", name_), error);
+    fork_error(cat("call ", name_), error);
     return nullptr;
   }
   const auto key = std::pair{vendor, ordinal};
@@ -371,7 +381,7 @@ Operator::OnDevice* Operator::on_device(Vendor vendor, int ordinal, Error& error
     const Bundle& bundle = block->bundle();
     if (static_cast<Vendor>(bundle.root().vendor) == vendor) continue;
     error.set(ErrorKind::BundleTarget,
-              cat("calling ", name_, " on ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal),
+              cat("call ", name_, " on ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal),
               cat(bundle.path(), " is for ", bundle.text(bundle.root().target)),
               "Reinstall the wheel that owns this file");
     return nullptr;

@@ -38,9 +38,9 @@ struct OperatorStats {
 class Operator {
  public:
   // `names`: called without arguments for the names of the tensors, when no bundle is there to say them; or null.
-  // `restated`: called with the arguments of a call that was refused for shapes, strides, types or a gradient, for the arguments to call with
-  // instead and what to call after that, or None; with views= and such arguments where torch has to dispatch the call, which it
-  // then does; or null.
+  // `restated`: called with the arguments of a call that was refused for shapes, strides, types or a gradient, or that no kernel takes, for
+  // the arguments to call with instead and what to call after that, or None; with views= and such arguments where torch has to dispatch
+  // the call, which it then does; or null.
   Operator(std::string name, py::Ref resolve, py::Ref names, py::Ref restated)
       : name_(std::move(name)),
         resolve_(std::move(resolve)),

@@ -38,8 +38,8 @@ PyObject* Operator::preload(Vendor vendor, int ordinal, PyObject* const* args, s
     if (parsed && viewing != nullptr) viewing->apply(call);
     const TensorArg* tensor = parsed ? first_tensor(call) : nullptr;
     if (tensor != nullptr && !same_device(*tensor, on->where)) {
-      error.set(ErrorKind::ArgumentDevice, cat("preloading ", name_),
-                "the tensors are on another device than the one named", "Name their device");
+      error.set(ErrorKind::ArgumentDevice, cat("preload ", name_),
+                "the tensors are on another device than the named one", "Name the device of the tensors");
     } else if (parsed && decide(on->served, call, bindings, decisions, plan, error)) {
       note_choice({on->served.merged, call, bindings, decisions, on->where, on->served.compute_units});
       const py::GilRelease released;

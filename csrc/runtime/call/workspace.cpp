@@ -9,7 +9,7 @@ namespace {
 constexpr std::uint64_t kAlignment = 256;
 
 std::string asked(const Prepared& prepared) {
-  return cat("allocating ", prepared.workspace, " bytes of workspace for ", prepared.block->name());
+  return cat("allocate ", prepared.workspace, " bytes of workspace for ", prepared.block->name());
 }
 
 void keep_error(void* context, const char* kind, const char* message) {
@@ -26,8 +26,8 @@ bool Workspace::allocate(Device& device, const Prepared& prepared, const Call& c
   const std::uint64_t got = address_;
   release();
   return error.set(
-      ErrorKind::Launch, asked(prepared), cat("the allocator gave the address ", hex_text(got)),
-      cat("Workspaces need a multiple of ", kAlignment, " bytes; pass stream= to use the driver's allocator"));
+      ErrorKind::Launch, asked(prepared), cat("the allocator returned the address ", hex_text(got)),
+      cat("A workspace must be aligned to ", kAlignment, " bytes: pass stream= to use the driver's allocator"));
 }
 
 bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error& error) {
@@ -46,7 +46,7 @@ bool Workspace::from_framework(const Prepared& prepared, const Call& call, Error
     managed_ = nullptr;
     py::clear_ordinary();
     return error.set(ErrorKind::Launch, asked(prepared),
-                     cat("the framework's allocator answered ", problem.empty() ? "nothing" : problem),
+                     cat("the framework's allocator failed: ", problem.empty() ? "it gave no reason" : problem),
                      "Free GPU memory, or use a smaller problem");
   }
   address_ = reinterpret_cast<std::uint64_t>(managed_->dl_tensor.data) + managed_->dl_tensor.byte_offset;

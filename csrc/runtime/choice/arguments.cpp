@@ -21,6 +21,10 @@ bool read_name(PyObject* object, std::string_view& said, std::int64_t& number) {
   return true;
 }
 
+// What an attribute must be, by AttributeKind. An enum lists its values instead.
+constexpr std::array<const char*, 5> kWanted{"an int of 64 bits", "a bool", "a float", "", "a str or None"};
+constexpr std::size_t kLongestShown = 60;
+
 }  // namespace
 
 ArgumentParser::ArgumentParser(const OperatorBlock& block)
@@ -105,20 +109,20 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
                            Error& error) const {
   if (count < required_ || count > tensors_ + attributes_.size()) {
     const std::size_t most = tensors_ + attributes_.size();
-    return error.set(ErrorKind::ArgumentCount, cat(block_->name()),
-                     cat(count, " arguments were given, it takes ", required_,
-                         required_ == most ? std::string() : cat(" to ", most)),
-                     cat("The signature is ", block_->text(block_->op().signature)));
+    return error.set(
+        ErrorKind::ArgumentCount, cat(block_->name()),
+        cat("takes ", required_, required_ == most ? std::string() : cat(" to ", most), " arguments, got ", count),
+        cat("Its signature is: ", block_->text(block_->op().signature)));
   }
   for (std::size_t i = 0; i < tensors_; ++i) {
     storage.read_only = false;
     bool good = read_tensor(args[i], call.tensors[i], call, storage, error);
     if (good && storage.read_only && static_cast<Role>(block_->tensors()[i].role) != Role::In) {
-      good = error.set(ErrorKind::ArgumentKind, "", "it is read-only, as DLPack says, and the operator writes it",
-                       "Pass a copy that may be written");
+      good = error.set(ErrorKind::ArgumentKind, "", "is written and must not be read-only, as its DLPack flag says",
+                       "Pass a writable copy");
     }
     if (!good) {
-      error.asked = cat(block_->name(), ": argument ", block_->text(block_->tensors()[i].name));
+      error.about(block_->name(), block_->text(block_->tensors()[i].name));
       return false;
     }
   }
@@ -138,15 +142,15 @@ bool ArgumentParser::parse(PyObject* const* args, std::size_t count, Call& call,
 
 bool ArgumentParser::wrong(const AttributeSpec& spec, PyObject* object, Error& error) const {
   if (py::interrupted()) return error.set(ErrorKind::Raised, "", "", "");
-  const py::Ref shown(PyObject_Str(object));
+  const py::Ref shown(PyObject_Repr(object));
   std::string_view text = "?";
   if (!shown || !py::read_text(shown.get(), text)) py::clear_ordinary();
-  std::string wanted = cat("one ", kAttributeKinds[static_cast<std::size_t>(spec.kind)]);
-  if (spec.kind == AttributeKind::Int) wanted += " of 64 bits";
+  std::string wanted = kWanted[static_cast<std::size_t>(spec.kind)];
   for (std::size_t i = 0; i < spec.values.size(); ++i)
     wanted = cat(i == 0 ? "one of " : cat(wanted, ", "), spec.values[i]);
-  return error.set(ErrorKind::ArgumentKind, cat(block_->name(), ": attribute ", spec.name), cat("it is ", text),
-                   cat("Pass ", wanted));
+  if (text.size() > kLongestShown) text = text.substr(0, kLongestShown);
+  return error.set(ErrorKind::ArgumentKind, cat(block_->name()), cat(spec.name, " must be ", wanted, ", got ", text),
+                   "");
 }
 
 bool ArgumentParser::read_attribute(const AttributeSpec& spec, PyObject* object, std::int64_t& integer, double& real,

@@ -32,7 +32,8 @@ class Binder {
   std::string strides_text(std::size_t i) const { return list_text(arg(i).strides, rank(i)); }
   std::string signature_text(std::size_t i) const;
 
-  bool refuse(ErrorKind kind, std::size_t i, std::string found, std::string fix);
+  // `found`: a predicate, such as "must be contiguous, got ...". The tensor's name becomes its subject.
+  bool refuse(ErrorKind kind, std::size_t i, const std::string& found, std::string fix);
   void set_slot(std::size_t slot, std::int64_t value) {
     binding_.slots[slot] = value;
     bound_.set(slot);
@@ -109,9 +110,8 @@ std::string Binder::signature_text(std::size_t i) const {
   return out + ']';
 }
 
-bool Binder::refuse(ErrorKind kind, std::size_t i, std::string found, std::string fix) {
-  return error_.set(kind, cat(block_.name(), ": argument ", block_.text(spec(i).name)), std::move(found),
-                    std::move(fix));
+bool Binder::refuse(ErrorKind kind, std::size_t i, const std::string& found, std::string fix) {
+  return error_.set(kind, cat(block_.name()), cat(block_.text(spec(i).name), " ", found), std::move(fix));
 }
 
 void Binder::bind_attributes(std::int64_t compute_units) {
@@ -132,7 +132,7 @@ bool Binder::look_at_tensor(std::size_t i) {
   set_slot(spec(i).address_slot, arg(i).given ? static_cast<std::int64_t>(arg(i).address) : 0);
   if (!arg(i).given) {
     if (spec(i).optional != 0) return true;
-    return refuse(ErrorKind::ArgumentKind, i, "None, and it is not optional", "Pass a tensor");
+    return refuse(ErrorKind::ArgumentKind, i, "must be a tensor, got None", "");
   }
   return check_device(i) && check_type(i) && check_layout(i) && check_shape(i) && check_memory(i);
 }
@@ -141,15 +141,16 @@ bool Binder::check_device(std::size_t i) {
   const DLDevice device = arg(i).device;
   const int vendor = vendor_of(device.device_type);
   if (vendor < 0) {
-    return refuse(ErrorKind::ArgumentDevice, i, memory_text(device.device_type), "Move it to the GPU first");
+    return refuse(ErrorKind::ArgumentDevice, i, cat("must be on the GPU, got ", memory_text(device.device_type)),
+                  "Move it to the GPU first");
   }
   if (device_from_ == kMaxTensors) device_from_ = i;
   const DLDevice first = arg(device_from_).device;
   if (vendor_of(first.device_type) == vendor && first.device_id == device.device_id) return true;
   return refuse(ErrorKind::ArgumentDevice, i,
-                cat("it is on device ", device.device_id, " and ", block_.text(spec(device_from_).name),
-                    " is on device ", first.device_id),
-                "All tensors of a call must be on one device");
+                cat("must be on device ", first.device_id, ", as ", block_.text(spec(device_from_).name),
+                    " is; got device ", device.device_id),
+                "Move all tensors of a call to one device");
 }
 
 bool Binder::check_type(std::size_t i) {
@@ -159,8 +160,8 @@ bool Binder::check_type(std::size_t i) {
     const bool fp8 = ((dtype & 0xff) == kDTypes[10].dlpack_code || (dtype & 0xff) == kDTypes[11].dlpack_code) &&
                      wanted.find("e4m3") != std::string::npos;
     return refuse(
-        ErrorKind::ArgumentDType, i, cat("its type is ", dtype_text(dtype), ", the signature says ", wanted),
-        fp8 ? "e4m3fn and e4m3fnuz are different numbers: convert to the flavour of this GPU" : "Convert it first");
+        ErrorKind::ArgumentDType, i, cat("must be ", wanted, ", got ", dtype_text(dtype)),
+        fp8 ? "e4m3fn and e4m3fnuz encode different numbers: convert to the type of this GPU" : "Convert it first");
   };
   if (tensor.type_var == kNone8) {
     return dtype == pack_dtype(kDTypes[tensor.dtype]) || wrong(kDTypes[tensor.dtype].name);
@@ -169,7 +170,7 @@ bool Binder::check_type(std::size_t i) {
   std::uint8_t& bound = binding_.types[tensor.type_var];
   if (bound != kOpenType) {
     if (dtype == pack_dtype(kDTypes[bound])) return true;
-    return wrong(cat(block_.text(variable.name), ", which is ", kDTypes[bound].name, " in this call"));
+    return wrong(cat(kDTypes[bound].name, ", as the other tensors of type ", block_.text(variable.name), " are"));
   }
   std::string wanted;
   for (const std::uint8_t number : block_.array(variable.allowed)) {
@@ -185,21 +186,21 @@ bool Binder::check_type(std::size_t i) {
 bool Binder::check_memory(std::size_t i) {
   if (shaped_[i].empty) return true;
   if (arg(i).address == 0) {
-    return refuse(ErrorKind::ArgumentDevice, i, "it has elements and no memory (a fake or meta tensor)",
-                  "Pass a tensor with storage; a traced call has none");
+    return refuse(ErrorKind::ArgumentDevice, i, "has elements but no memory: it is a fake or meta tensor",
+                  "Pass a tensor with storage");
   }
   const std::uint64_t bytes = footprints_[i].bytes;
   if (arg(i).address + bytes < bytes) {
     return refuse(ErrorKind::ArgumentStride, i,
-                  cat("its ", bytes, " bytes at ", hex_text(arg(i).address), " leave the 64-bit addresses"),
-                  "Pass the address and the strides that it has");
+                  cat("must end within 64-bit addresses, got ", bytes, " bytes at ", hex_text(arg(i).address)),
+                  "Pass the tensor's own address and strides");
   }
   // Memory instructions fault or split on an element that straddles its own size.
   const std::uint64_t align = std::max<std::uint64_t>(spec(i).align, element_bytes(arg(i).dtype));
   if (align <= 1 || arg(i).address % align == 0) return true;
   return refuse(ErrorKind::ArgumentAlignment, i,
-                cat("its address ", hex_text(arg(i).address), " is not a multiple of ", align, " bytes"),
-                "Copy it (clone()), or slice at a multiple of that");
+                cat("must be aligned to ", align, " bytes, got the address ", hex_text(arg(i).address)),
+                cat("Copy it with clone(), or slice at a multiple of ", align, " bytes"));
 }
 
 // Programs and kernels reckon with offsets that grow: a negative stride would read and write in front of the tensor.
@@ -209,25 +210,24 @@ bool Binder::check_layout(std::size_t i) {
   switch (find_footprint(arg(i), footprint)) {
     case LayoutProblem::None: return check_own_overlap(i);
     case LayoutProblem::Shape:
-      return refuse(ErrorKind::ArgumentShape, i, cat("its shape is ", shape_text(i)), "Pass a tensor that can exist");
+      return refuse(ErrorKind::ArgumentShape, i,
+                    cat("must be a shape of sizes from 0 that fit 64 bits, got ", shape_text(i)), "");
     case LayoutProblem::NegativeStride:
       return refuse(ErrorKind::ArgumentStride, i,
-                    cat("its stride of dim ", footprint.dim, " is ", arg(i).strides[footprint.dim],
-                        ", and no kernel walks backwards: shape ", shape_text(i), ", strides ", strides_text(i)),
+                    cat("must have no negative stride, got strides ", strides_text(i), " with shape ", shape_text(i)),
                     "Call contiguous() on it, or copy it");
     case LayoutProblem::TooFar: break;
   }
-  return refuse(
-      ErrorKind::ArgumentStride, i,
-      cat("its last element lies beyond 64-bit offsets: shape ", shape_text(i), ", strides ", strides_text(i)),
-      "Pass the strides that it has, in elements");
+  return refuse(ErrorKind::ArgumentStride, i,
+                cat("must fit 64-bit offsets, got strides ", strides_text(i), " with shape ", shape_text(i)),
+                "Pass the tensor's own strides, in elements");
 }
 
 bool Binder::check_own_overlap(std::size_t i) {
   if (static_cast<Role>(spec(i).role) == Role::In || !overlaps_itself(arg(i))) return true;
   return refuse(
       ErrorKind::ArgumentStride, i,
-      cat("it is written, and its elements overlap each other: shape ", shape_text(i), ", strides ", strides_text(i)),
+      cat("is written and must not overlap itself, got strides ", strides_text(i), " with shape ", shape_text(i)),
       "Pass a tensor that is not expanded, or call contiguous() on it and copy back");
 }
 
@@ -240,21 +240,21 @@ bool Binder::check_shape(std::size_t i) {
   switch (shape_tensor(arg(i), dims(i).size(), spec(i).star != 0 || is_scalar_for_one(i), shaped_[i])) {
     case ShapeProblem::None: break;
     case ShapeProblem::Rank:
-      return refuse(
-          ErrorKind::ArgumentShape, i,
-          cat("its shape ", shape_text(i), " has ", arg(i).ndim, " dims, the signature says ", signature_text(i)),
-          "Reshape it");
+      return refuse(ErrorKind::ArgumentShape, i,
+                    cat("must be ", signature_text(i), ", got ", shape_text(i), " (", arg(i).ndim, " dims)"),
+                    "Reshape it");
     case ShapeProblem::Impossible:
-      return refuse(ErrorKind::ArgumentShape, i, cat("its shape is ", shape_text(i)), "Pass a tensor that can exist");
+      return refuse(ErrorKind::ArgumentShape, i,
+                    cat("must be a shape of sizes from 0 that fit 64 bits, got ", shape_text(i)), "");
     case ShapeProblem::NotCollapsible:
-      return refuse(
-          ErrorKind::ArgumentStride, i,
-          cat("its leading dims cannot be taken as one: shape ", shape_text(i), ", strides ", strides_text(i)),
-          "Make it contiguous, or pass it with one leading dim");
+      return refuse(ErrorKind::ArgumentStride, i,
+                    cat("must have leading dims that collapse into one, got strides ", strides_text(i), " with shape ",
+                        shape_text(i)),
+                    "Call contiguous() on it, or pass it with one leading dim");
   }
   if (spec(i).contiguous == 0 || is_dense(shaped_[i])) return true;
   return refuse(ErrorKind::ArgumentStride, i,
-                cat("it is not contiguous: shape ", shape_text(i), ", strides ", strides_text(i)),
+                cat("must be contiguous, got strides ", strides_text(i), " with shape ", shape_text(i)),
                 "Call contiguous() on it");
 }
 
@@ -267,9 +267,9 @@ bool Binder::bind_dims(std::size_t i) {
     if (!bound_.test(slot)) set_slot(slot, size);
     if (binding_.slots[slot] != size) {
       return refuse(ErrorKind::ArgumentShape, i,
-                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ", and ",
-                        slot_name(slot), " is ", binding_.slots[slot], " already, not ", size),
-                    "Pass tensors whose sizes agree");
+                    cat("must be ", signature_text(i), ", got ", shape_text(i), ": ", slot_name(slot), " is ",
+                        binding_.slots[slot], " in the arguments before it, not ", size),
+                    "");
     }
   }
   return true;
@@ -278,8 +278,7 @@ bool Binder::bind_dims(std::size_t i) {
 bool Binder::evaluate(std::size_t i, layout::Code code, const char* what, std::int64_t& value) {
   const EvaluateStatus status = evaluate_program(block_.code(code), binding_.slots.data(), value);
   if (status == EvaluateStatus::Ok) return true;
-  return refuse(ErrorKind::ArgumentShape, i,
-                cat("what its ", what, " must be cannot be computed: ", evaluate_text(status)),
+  return refuse(ErrorKind::ArgumentShape, i, cat("has ", what, " that cannot be checked: ", evaluate_text(status)),
                 "Check the sizes of the other arguments");
 }
 
@@ -288,12 +287,10 @@ bool Binder::check_dim_expressions(std::size_t i) {
   for (std::size_t d = 0; d < all.size(); ++d) {
     if (static_cast<DimKind>(all[d].kind) != DimKind::Expression) continue;
     std::int64_t wanted = 0;
-    if (!evaluate(i, all[d].code, "shape", wanted)) return false;
+    if (!evaluate(i, all[d].code, "a shape", wanted)) return false;
     if (shaped_[i].size[d] != wanted) {
       return refuse(ErrorKind::ArgumentShape, i,
-                    cat("its shape is ", shape_text(i), ", the signature says ", signature_text(i), ": dim ", d,
-                        " must be ", wanted),
-                    "Pass tensors whose sizes agree");
+                    cat("must be ", signature_text(i), ", got ", shape_text(i), ": dim ", d, " must be ", wanted), "");
     }
   }
   return true;
@@ -306,10 +303,10 @@ bool Binder::bind_strides(std::size_t i) {
     const std::size_t slot = all[d].slot;
     if (!bound_.test(slot)) set_slot(slot, shaped_[i].stride[d]);
     if (binding_.slots[slot] != shaped_[i].stride[d]) {
-      return refuse(
-          ErrorKind::ArgumentStride, i,
-          cat("its strides are ", strides_text(i), ": ", slot_name(slot), " is ", binding_.slots[slot], " already"),
-          "Pass tensors whose strides agree, or make them contiguous");
+      return refuse(ErrorKind::ArgumentStride, i,
+                    cat("must have the same ", slot_name(slot), " as the arguments before it, ", binding_.slots[slot],
+                        "; got strides ", strides_text(i)),
+                    "Pass tensors whose strides agree, or make them contiguous");
     }
   }
   return true;
@@ -332,8 +329,8 @@ bool Binder::check_stride_expressions(std::size_t i) {
     if (!evaluate(i, all[d].code, "strides", wanted)) return false;
     if (shaped_[i].stride[d] != wanted) {
       return refuse(ErrorKind::ArgumentStride, i,
-                    cat("its strides are ", strides_text(i), ": that of dim ", d, " must be ", wanted),
-                    "Make it contiguous");
+                    cat("must have stride ", wanted, " in dim ", d, ", got strides ", strides_text(i)),
+                    "Call contiguous() on it");
     }
   }
   return true;

@@ -24,7 +24,7 @@ bool same_signature(const OperatorBlock& first, const OperatorBlock& other, Erro
   const bool counts = a.tensors.count == b.tensors.count && a.attributes.count == b.attributes.count &&
                       a.type_variables.count == b.type_variables.count;
   if (counts && first.text(a.signature) == other.text(b.signature)) return true;
-  return error.set(ErrorKind::BundleConflict, cat("operator ", first.name()),
+  return error.set(ErrorKind::BundleConflict, cat("combine the bundles of ", first.name()),
                    cat(first.bundle().path(), " has the signature '", first.text(a.signature), "' and ",
                        other.bundle().path(), " has '", other.text(b.signature), "'"),
                    "Install bundles of one release");
@@ -54,7 +54,7 @@ bool collect_candidates(MergedOperator& op, Error& error) {
       const auto [twin, fresh] =
           seen.try_emplace({kernel, block.text(recipes[r].variant), type_list(block, recipes[r])}, &block);
       if (!fresh) {
-        return error.set(ErrorKind::BundleConflict, cat("operator ", block.name()),
+        return error.set(ErrorKind::BundleConflict, cat("combine the bundles of ", block.name()),
                          cat("the recipe ", op.label(op.candidates.back()), " is in ", twin->second->bundle().path(),
                              " and in ", block.bundle().path()),
                          "Uninstall one of the two wheels, or install bundles of one release");
@@ -85,8 +85,9 @@ bool merge(std::string_view name, std::span<Bundle* const> bundles, MergedOperat
     out.blocks.push_back(block);
   }
   if (out.blocks.empty()) {
-    return error.set(ErrorKind::NoOperator, cat("operator ", name),
-                     paths.empty() ? "no bundle serves this device" : cat("no bundle of this device has it: ", paths),
+    return error.set(ErrorKind::NoOperator, cat("find the operator ", name),
+                     paths.empty() ? "no bundle serves this device"
+                                   : cat("no bundle for this device has it (searched: ", paths, ")"),
                      "Install the wheel that has it, or a newer one");
   }
   return collect_candidates(out, error);

@@ -155,11 +155,12 @@ bool refuse_all(const MergedOperator& op, std::span<const Binding> bindings, con
     if (decisions.size() > kMostLines) reasons = lines_by_types(op, bindings, decisions);
     std::string known;
     for (const std::string& line : reasons) known += cat(known.empty() ? "" : "; ", line);
-    return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel combines these types (", known, ")"),
+    return error.set(ErrorKind::ArgumentDType, asked, cat("no kernel takes these types (", known, ")"),
                      "Convert the tensors");
   }
-  error.set(ErrorKind::NoKernel, asked, cat("all ", decisions.size(), " candidates were refused"),
-            "Change what the reasons below name, or install a bundle with more kernels");
+  error.set(ErrorKind::NoKernel, asked,
+            cat("no kernel takes this call: all ", decisions.size(), " candidates were refused"),
+            "Change one of these");
   error.reasons = std::move(reasons);
   return false;
 }

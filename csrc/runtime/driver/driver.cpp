@@ -54,19 +54,18 @@ std::string Driver::advice(int code) const {
       return cat("Check that this user may open the GPU's device files: ",
                  is_hip() ? "ls -l /dev/kfd /dev/dri; id" : "ls -l /dev/nvidia*; id");
     case 209:  // hipErrorNoBinaryForGpu
-      return "Compare the device's target with the installed bundles, run: aiter-prebuilt doctor";
+      return "Compare the device's target with the installed bundles: aiter-prebuilt doctor";
     case 700:  // hipErrorIllegalAddress
     case 702:  // hipErrorLaunchTimeOut
     case 710:  // hipErrorAssert
     case 719:  // hipErrorLaunchFailure
       return cat(
-          "A kernel of this process has failed, this one or an earlier one, and the device is of no use to it any "
-          "more: "
-          "start the process again; to find the kernel, run it with ",
+          "A kernel of this process failed, this one or an earlier one, and the process can no longer use the device. "
+          "Restart it. To find the kernel, run with ",
           is_hip() ? "AMD_SERIALIZE_KERNEL=3" : "CUDA_LAUNCH_BLOCKING=1");
     default:
       return cat("The driver library is ", path,
-                 "; look the code up in its documentation, and run: aiter-prebuilt doctor");
+                 ". Look the code up in its documentation, and run: aiter-prebuilt doctor");
   }
 }
 
@@ -76,12 +75,13 @@ bool Driver::fail(ErrorKind kind, std::string asked, const char* call, int code,
 }
 
 bool Driver::facts(int ordinal, DeviceFacts& out, Error& error) const {
-  const std::string asked = cat("asking for ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal);
+  const std::string asked = cat("use ", kVendors[static_cast<std::size_t>(vendor)], " device ", ordinal);
   if (devices == 0) {
     return error.set(ErrorKind::NoDevice, asked, cat("the driver ", path, " reports no GPU"), advice(100));
   }
   if (ordinal < 0 || ordinal >= devices) {
-    return error.set(ErrorKind::NoDevice, asked, cat("there are ", devices, " devices"),
+    return error.set(ErrorKind::NoDevice, asked,
+                     cat("the driver reports ", devices, devices == 1 ? " device" : " devices"),
                      cat("Use an ordinal from 0 to ", devices - 1));
   }
   return is_hip() ? hip_facts(ordinal, out, error) : cuda_facts(ordinal, out, error);
@@ -92,8 +92,7 @@ bool Driver::hip_facts(int ordinal, DeviceFacts& out, Error& error) const {
   std::vector<std::uint8_t> properties(4 * kPropertiesSize, 0);  // not on the stack, which may be small
   const int code = table.device_properties(properties.data(), ordinal);
   if (code != 0)
-    return fail(ErrorKind::Driver, cat("reading the properties of device ", ordinal), "GetDeviceProperties", code,
-                error);
+    return fail(ErrorKind::Driver, cat("read the properties of device ", ordinal), "GetDeviceProperties", code, error);
   out.name = bounded_text(properties.data() + kPropertiesName, kPropertiesText);
   out.arch = bounded_text(properties.data() + kPropertiesArch, kPropertiesText);
   out.compute_units = read<int>(properties.data() + kPropertiesComputeUnits);
@@ -103,7 +102,7 @@ bool Driver::hip_facts(int ordinal, DeviceFacts& out, Error& error) const {
 }
 
 bool Driver::cuda_facts(int ordinal, DeviceFacts& out, Error& error) const {
-  const std::string asked = cat("reading the attributes of device ", ordinal);
+  const std::string asked = cat("read the attributes of device ", ordinal);
   int device = 0;
   if (const int code = table.device_get(&device, ordinal); code != 0) {
     return fail(ErrorKind::Driver, asked, "DeviceGet", code, error);

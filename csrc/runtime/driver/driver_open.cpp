@@ -114,12 +114,12 @@ bool is_other_than_a_file(const std::string& path) {
 // Opens the library into handles[]; false with an Error.
 bool open_library(std::size_t vendor, const std::string& path, Error& error) {
   const VendorNames& names = kNames[vendor];
-  const std::string asked = cat("opening the ", kVendors[vendor], " driver");
+  const std::string asked = cat("open the ", kVendors[vendor], " driver");
   const std::string loaded = loaded_library(names);
   if (!loaded.empty() && !path.empty() && real_path(loaded) != real_path(path)) {
     return error.set(ErrorKind::Driver, asked,
-                     cat("this process uses ", loaded, " already, and ", path, " is another one"),
-                     "Two runtimes in one process corrupt each other: leave the path out");
+                     cat("this process already uses ", loaded, ", and ", path, " is another file"),
+                     "Two runtimes in one process corrupt each other: name no path");
   }
   const char* environment = std::getenv(names.environment);
   std::vector<std::string> candidates;
@@ -135,6 +135,7 @@ bool open_library(std::size_t vendor, const std::string& path, Error& error) {
     }
   }
   std::string reasons;
+  std::string absent;
   for (const std::string& candidate : candidates) {
     if (is_other_than_a_file(candidate)) {
       reasons += cat(reasons.empty() ? "" : "; ", candidate, ": it is not a regular file");
@@ -145,8 +146,13 @@ bool open_library(std::size_t vendor, const std::string& path, Error& error) {
       handle_paths[vendor] = candidate;
       return true;
     }
-    reasons += cat(reasons.empty() ? "" : "; ", last_dl_error());
+    const std::string reason = last_dl_error();
+    if (reason.starts_with(cat(candidate, ": cannot open shared object file: No such file")))
+      absent += cat(absent.empty() ? "" : ", ", candidate);
+    else
+      reasons += cat(reasons.empty() ? "" : "; ", reason);
   }
+  if (!absent.empty()) reasons += cat(reasons.empty() ? "" : "; ", "not found: ", absent);
   return error.set(ErrorKind::Driver, asked, reasons, names.fix);
 }
 
@@ -209,7 +215,7 @@ const char* fill_cuda(void* handle, DriverTable& table) {
 constexpr int kNoDevice = 100;
 
 bool initialise(Driver& driver, std::size_t vendor, Error& error) {
-  const std::string asked = cat("starting the ", kVendors[vendor], " driver");
+  const std::string asked = cat("start the ", kVendors[vendor], " driver");
   const char* missing =
       driver.is_hip() ? fill_hip(handles[vendor], driver.table) : fill_cuda(handles[vendor], driver.table);
   if (missing != nullptr) {
@@ -330,15 +336,15 @@ bool fork_error(std::string asked, Error& error) {
 Driver* open_driver(Vendor vendor, const std::string& path, Error& error) {
   const auto index = static_cast<std::size_t>(vendor);
   if (forked_after_open()) {
-    fork_error(cat("opening the ", kVendors[index], " driver"), error);
+    fork_error(cat("open the ", kVendors[index], " driver"), error);
     return nullptr;
   }
   const Opening opening;
   const std::lock_guard lock(open_mutex);
   if (Driver* ready = opened_driver(vendor)) {
     if (path.empty() || real_path(path) == real_path(ready->path)) return ready;
-    error.set(ErrorKind::Driver, cat("opening ", path), cat("this process uses ", ready->path, " already"),
-              "Two runtimes in one process corrupt each other: leave the path out");
+    error.set(ErrorKind::Driver, cat("open ", path), cat("this process already uses ", ready->path),
+              "Two runtimes in one process corrupt each other: name no path");
     return nullptr;
   }
   if (handles[index] == nullptr && !open_library(index, path, error)) return nullptr;

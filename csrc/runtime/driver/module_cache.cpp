@@ -31,7 +31,7 @@ bool is_transient(const Driver& driver, int code) {
 constexpr int kNotCapturing = 0;
 
 std::string loading(const OperatorBlock& block, const layout::Entry& entry) {
-  return cat("loading kernel ", block.text(entry.name), " of ", block.name());
+  return cat("load kernel ", block.text(entry.name), " of ", block.name());
 }
 
 bool capture_error(const OperatorBlock& block, const layout::Entry& entry, std::string found, Error& error) {
@@ -139,7 +139,7 @@ void* Device::context(Error& error) {
   int code = driver_.table.device_get(&device, ordinal_);
   if (code == 0) code = driver_.table.primary_context_retain(&retained, device);
   if (code != 0) {
-    driver_.fail(ErrorKind::Driver, cat("using device ", ordinal_), "DevicePrimaryCtxRetain", code, error);
+    driver_.fail(ErrorKind::Driver, cat("use device ", ordinal_), "DevicePrimaryCtxRetain", code, error);
     return nullptr;
   }
   context_.store(retained, std::memory_order_release);
@@ -155,8 +155,9 @@ Device* device_of(Driver& driver, int ordinal, Error& error) {
   if (device == nullptr) {
     if (ordinal < 0 || ordinal >= driver.devices) {
       error.set(ErrorKind::NoDevice,
-                cat("using ", kVendors[static_cast<std::size_t>(driver.vendor)], " device ", ordinal),
-                cat("the driver reports ", driver.devices, " devices"), "Use the ordinal of a visible device");
+                cat("use ", kVendors[static_cast<std::size_t>(driver.vendor)], " device ", ordinal),
+                cat("the driver reports ", driver.devices, driver.devices == 1 ? " device" : " devices"),
+                "Use the ordinal of a visible device");
       return nullptr;
     }
     device = std::make_unique<Device>(driver, ordinal);
@@ -171,11 +172,11 @@ bool DeviceScope::enter_hip(Error& error) {
   Driver& driver = device_.driver();
   int current = -1;
   if (const int code = driver.table.get_device(&current); code != 0) {
-    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()), "GetDevice", code, error);
+    return driver.fail(ErrorKind::Driver, cat("use device ", device_.ordinal()), "GetDevice", code, error);
   }
   if (current == device_.ordinal()) return true;
   if (const int code = driver.table.set_device(device_.ordinal()); code != 0) {
-    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()), "SetDevice", code, error);
+    return driver.fail(ErrorKind::Driver, cat("use device ", device_.ordinal()), "SetDevice", code, error);
   }
   previous_ = current;
   return true;
@@ -187,14 +188,14 @@ bool DeviceScope::enter_cuda(Error& error) {
   if (wanted == nullptr) return false;
   void* current = nullptr;
   if (const int code = driver.table.context_get(&current); code != 0) {
-    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()), "CtxGetCurrent", code, error);
+    return driver.fail(ErrorKind::Driver, cat("use device ", device_.ordinal()), "CtxGetCurrent", code, error);
   }
   if (current == wanted) return true;
   // A thread without a context keeps this one, as the CUDA runtime would have done at its first call.
   const bool push = current != nullptr;
   const int code = push ? driver.table.context_push(wanted) : driver.table.context_set(wanted);
   if (code != 0) {
-    return driver.fail(ErrorKind::Driver, cat("using device ", device_.ordinal()),
+    return driver.fail(ErrorKind::Driver, cat("use device ", device_.ordinal()),
                        push ? "CtxPushCurrent" : "CtxSetCurrent", code, error);
   }
   pushed_ = push;

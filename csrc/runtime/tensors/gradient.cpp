@@ -50,10 +50,9 @@ bool gradients_recorded() {
 }
 
 bool refuse_gradient(std::string_view op, std::string_view argument, Error& error) {
-  return error.set(
-      ErrorKind::Unsupported, cat(op, "(requires_grad=True)"),
-      cat("argument ", argument, " asks for a gradient, and no prebuilt kernel covers it: there is no backward here"),
-      "pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()");
+  return error.set(ErrorKind::Unsupported, cat(op, "(requires_grad=True)"),
+                   cat(argument, " requires a gradient, and no prebuilt kernel covers it: there is no backward"),
+                   "Pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()");
 }
 
 }  // namespace apb

@@ -52,9 +52,8 @@ bool carries_tangent(PyObject* object) {
 bool refuse_tangent(std::string_view op, std::string_view argument, Error& error) {
   return error.set(
       ErrorKind::Unsupported, cat(op, "(forward-mode AD)"),
-      cat("argument ", argument,
-          " carries a tangent, and no prebuilt kernel covers it: there is no forward derivative here"),
-      "pass its primal (torch.autograd.forward_ad.unpack_dual), and work the tangent out in torch operations");
+      cat(argument, " carries a tangent, and no prebuilt kernel covers it: there is no forward derivative"),
+      "Pass its primal (torch.autograd.forward_ad.unpack_dual), and compute the tangent in torch operations");
 }
 
 }  // namespace apb

@@ -41,7 +41,7 @@ const DLPackExchangeAPI* look_up(PyTypeObject* type) {
 // The text of __dlpack__'s exception, for an exporter that failed without one, or "succeeded" and described nothing. A Python
 // callback that raises looks like that to C.
 std::string export_text(PyObject* object) {
-  constexpr const char* kSilent = "its exporter described nothing and does not say why";
+  constexpr const char* kSilent = "its exporter gave no description and no reason";
   const py::Ref method(PyObject_GetAttrString(object, "__dlpack__"));
   const py::Ref capsule(method ? PyObject_CallObject(method.get(), nullptr) : nullptr);
   if (method && !capsule) return py::take_exception_text();
@@ -49,14 +49,17 @@ std::string export_text(PyObject* object) {
   return kSilent;
 }
 
+// Torch adds the frames of its C++ code.
+std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
+
 // The exporter refused: it does for meta tensors, and for sparse ones.
 bool refuse_export(PyObject* object, Error& error) {
-  const std::string text = PyErr_Occurred() != nullptr ? py::take_exception_text() : export_text(object);
+  const std::string text = first_line(PyErr_Occurred() != nullptr ? py::take_exception_text() : export_text(object));
   if (attribute_is_true(object, "is_meta")) {
-    return error.set(ErrorKind::ArgumentDevice, "", cat("a meta tensor has no memory (", text, ")"),
+    return error.set(ErrorKind::ArgumentDevice, "", cat("is a meta tensor, which has no memory (", text, ")"),
                      "Pass a tensor with storage");
   }
-  return error.set(ErrorKind::ArgumentKind, "", cat("its framework does not export it: ", text),
+  return error.set(ErrorKind::ArgumentKind, "", cat("cannot be exported by its framework: ", text),
                    "Pass a dense tensor on the GPU");
 }
 
@@ -74,7 +77,7 @@ bool read_managed(PyObject* object, const DLPackExchangeAPI* api, DLTensor& tens
     storage.read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   } else {
     error.set(ErrorKind::ArgumentKind, "",
-              cat("its framework exports DLPack ", managed->version.major, ", which is not read here"),
+              cat("comes from a framework with DLPack ", managed->version.major, "; version 1 is supported"),
               "Pass a tensor of a framework with DLPack 1");
   }
   // The caller's own reference keeps the memory alive, so that the managed tensor can go at once.
@@ -101,7 +104,7 @@ bool read_through_api(PyObject* object, const DLPackExchangeAPI* api, TensorArg&
 
 bool check_dlpack(const DLTensor& tensor, Error& error) {
   const auto wrong = [&](const std::string& found) {
-    return error.set(ErrorKind::ArgumentKind, "", cat("its DLPack description is wrong: ", found),
+    return error.set(ErrorKind::ArgumentKind, "", cat("has a wrong DLPack description: ", found),
                      "Pass a dense tensor on the GPU");
   };
   if (tensor.ndim < 0 || static_cast<std::size_t>(tensor.ndim) > kMaxRank)
@@ -171,7 +174,7 @@ bool read_any(PyObject* object, TensorArg& out, CallContext& call, CallStorage& 
   const py::Ref name(PyObject_GetAttrString(reinterpret_cast<PyObject*>(py::type_of(object)), "__name__"));
   std::string_view text = "?";
   if (!name || !py::read_text(name.get(), text)) py::clear_ordinary();
-  return error.set(ErrorKind::ArgumentKind, "", cat("an object of type ", text, " is no tensor"),
+  return error.set(ErrorKind::ArgumentKind, "", cat("must be a tensor, got an object of type ", text),
                    "Pass a tensor, or (address, dtype, shape, strides, (vendor, ordinal))");
 }
 
@@ -197,7 +200,7 @@ bool current_stream(const CallContext& call, const CallStorage& storage, DLDevic
   stream = nullptr;
   if (call.api != nullptr) {
     if (call.api->current_work_stream(device.device_type, device.device_id, &stream) == 0) return true;
-    return error.set(ErrorKind::ArgumentDevice, "asking for the current stream", py::take_exception_text(),
+    return error.set(ErrorKind::ArgumentDevice, "get the current stream", py::take_exception_text(),
                      "Pass stream= explicitly");
   }
   return storage.torch_like == nullptr || torch_stream(device.device_id, stream, error);

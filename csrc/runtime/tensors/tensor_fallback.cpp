@@ -90,7 +90,8 @@ py::Ref producer_stream(const CallContext& call, bool cuda) {
 // The checked content of `capsule`; null with an error.
 const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error) {
   const auto refuse = [&](const std::string& found) {
-    not_a_tensor(cat("its __dlpack__ gave ", found), "Pass a dense tensor on the GPU", error);
+    not_a_tensor(cat("must export a DLPack tensor, but its __dlpack__ returned ", found),
+                 "Pass a dense tensor on the GPU", error);
     return nullptr;
   };
   const DLTensor* tensor = nullptr;
@@ -98,7 +99,7 @@ const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error)
     auto* managed = static_cast<DLManagedTensorVersioned*>(PyCapsule_GetPointer(capsule, "dltensor_versioned"));
     if (managed->version.major != DLPACK_MAJOR_VERSION)
       return refuse(
-          cat("a tensor of DLPack ", managed->version.major, ", and ", DLPACK_MAJOR_VERSION, " is read here"));
+          cat("DLPack version ", managed->version.major, "; version ", DLPACK_MAJOR_VERSION, " is supported"));
     tensor = &managed->dl_tensor;
     storage.read_only = (managed->flags & DLPACK_FLAG_BITMASK_READ_ONLY) != 0;
   } else if (PyCapsule_IsValid(capsule, "dltensor") != 0) {
@@ -106,7 +107,7 @@ const DLTensor* tensor_in(PyObject* capsule, CallStorage& storage, Error& error)
   } else {
     const bool used =
         PyCapsule_IsValid(capsule, "used_dltensor") != 0 || PyCapsule_IsValid(capsule, "used_dltensor_versioned") != 0;
-    return refuse(used ? "a capsule that was consumed already" : "no capsule named dltensor or dltensor_versioned");
+    return refuse(used ? "a capsule that was already consumed" : "no capsule named dltensor or dltensor_versioned");
   }
   return check_dlpack(*tensor, error) ? tensor : nullptr;
 }
@@ -140,22 +141,22 @@ bool attribute_is_true(PyObject* object, const char* name) {
 
 bool read_raw_tuple(PyObject* tuple, TensorArg& out, CallStorage& storage, Error& error) {
   if (PyTuple_Size(tuple) != 5)
-    return not_a_tensor(cat("a tuple of ", PyTuple_Size(tuple), " items is no tensor"), kRawFix, error);
+    return not_a_tensor(cat("must be a tensor or a tuple of 5 items, got a tuple of ", PyTuple_Size(tuple)), kRawFix,
+                        error);
   PyObject* address = PyTuple_GetItem(tuple, 0);
   std::string_view name;
-  if (!py::has_flag(address, py::kFlagLong)) return not_a_tensor("its address is not an integer", kRawFix, error);
+  if (!py::has_flag(address, py::kFlagLong)) return not_a_tensor("must have an integer as its address", kRawFix, error);
   if (!py::read_address(address, out.address))
-    return not_a_tensor("its address is negative or beyond 64 bits", kRawFix, error);
+    return not_a_tensor("must have an address of 64 bits that is not negative", kRawFix, error);
   if (!py::read_text(PyTuple_GetItem(tuple, 1), name) || !dtype_of_name(name, out.dtype)) {
-    return not_a_tensor(cat("its element type '", name, "' is unknown"), kRawFix, error);
+    return not_a_tensor(cat("has the unknown element type '", name, "'"), kRawFix, error);
   }
   if (!read_shape(PyTuple_GetItem(tuple, 2), PyTuple_GetItem(tuple, 3), out, storage)) {
-    return not_a_tensor(
-        cat("its shape or strides are not integers, differ in length, or have more than ", kMaxRank, " dims"), kRawFix,
-        error);
+    return not_a_tensor(cat("must have a shape and strides of the same number of integers, at most ", kMaxRank),
+                        kRawFix, error);
   }
   if (!read_device(PyTuple_GetItem(tuple, 4), out.device)) {
-    return not_a_tensor("its device is not (vendor, ordinal) with the vendor 'amd' or 'nvidia'", kRawFix, error);
+    return not_a_tensor("must have a device (vendor, ordinal) with the vendor 'amd' or 'nvidia'", kRawFix, error);
   }
   out.given = true;
   return true;
@@ -172,25 +173,26 @@ bool read_torch_like(PyObject* object, TensorArg& out, CallStorage& storage, Err
   const py::Ref pointer = call_method(object, "data_ptr");
   std::string_view device_name;
   if (!kind || !dtype || !shape || !strides || !pointer || !py::read_text(kind.get(), device_name)) {
-    return not_a_tensor("it has data_ptr() but not all of device, dtype, shape and stride()", kFix, error);
+    return not_a_tensor("has data_ptr(), but not all of device, dtype, shape and stride()", kFix, error);
   }
   const py::Ref dtype_name(PyObject_Str(dtype.get()));
   std::string_view name;
   if (!dtype_name || !py::read_text(dtype_name.get(), name)) py::clear_ordinary();
   if (name.starts_with("torch.")) name.remove_prefix(6);
   if (!dtype_of_name(name, out.dtype)) {
-    return error.set(ErrorKind::ArgumentDType, "", cat("its element type ", name, " is unknown"), "Convert it first");
+    return error.set(ErrorKind::ArgumentDType, "", cat("has the unknown element type ", name), "Convert it first");
   }
   if (!py::read_address(pointer.get(), out.address) || !read_shape(shape.get(), strides.get(), out, storage)) {
-    return not_a_tensor("its data_ptr(), shape or stride() are not integers of 64 bits", kFix, error);
+    return not_a_tensor("must have a data_ptr(), shape and stride() of 64-bit integers", kFix, error);
   }
   std::int32_t ordinal = 0;
   if (device_name != "cuda") {
     out.device = {kDLCPU, 0};
     if (device_name == "meta")
-      return error.set(ErrorKind::ArgumentDevice, "", "a meta tensor has no memory", "Pass a tensor with storage");
+      return error.set(ErrorKind::ArgumentDevice, "", "is a meta tensor, which has no memory",
+                       "Pass a tensor with storage");
   } else if (!index || !py::read_ordinal(index.get(), ordinal)) {
-    return not_a_tensor("its device has no index", kFix, error);
+    return not_a_tensor("has a device without an index", kFix, error);
   } else {
     // ROCm builds of torch call their devices "cuda" too; torch.version.hip tells them apart.
     const py::Ref torch(PyImport_ImportModule("torch.version"));
@@ -211,27 +213,28 @@ bool read_dlpack_object(PyObject* object, TensorArg& out, CallContext& call, Cal
   if (!where || !py::has_flag(where.get(), py::kFlagTuple) || PyTuple_Size(where.get()) != 2 ||
       !py::read_integer(PyTuple_GetItem(where.get(), 0), type) || type < INT32_MIN || type > INT32_MAX ||
       !py::read_ordinal(PyTuple_GetItem(where.get(), 1), ordinal)) {
-    return not_a_tensor("it has __dlpack__ and no usable __dlpack_device__", "Pass a tensor on the GPU", error);
+    return not_a_tensor("has __dlpack__, but no usable __dlpack_device__", "Pass a tensor on the GPU", error);
   }
   const auto device = static_cast<DLDeviceType>(type);
   if (vendor_of(device) < 0) {
     // Not exported: NumPy refuses a stream, and the memory is out of reach anyway.
-    return error.set(ErrorKind::ArgumentDevice, "", memory_text(device), "Move it to the GPU first");
+    return error.set(ErrorKind::ArgumentDevice, "", cat("must be on the GPU, got ", memory_text(device)),
+                     "Move it to the GPU first");
   }
   const py::Ref stream = producer_stream(call, vendor_of(device) == static_cast<int>(Vendor::Nvidia));
   py::Ref capsule = stream ? export_capsule(object, stream.get()) : py::Ref();
   if (!capsule) {
-    return not_a_tensor(cat("its __dlpack__ failed: ", py::take_exception_text()), "Pass a dense tensor on the GPU",
-                        error);
+    return not_a_tensor(cat("cannot be exported: its __dlpack__ failed: ", py::take_exception_text()),
+                        "Pass a dense tensor on the GPU", error);
   }
   const DLTensor* tensor = tensor_in(capsule.get(), storage, error);
   if (tensor == nullptr) return false;
   if (vendor_of(tensor->device.device_type) != vendor_of(device) || tensor->device.device_id != ordinal) {
-    return error.set(
-        ErrorKind::ArgumentDevice, "",
-        cat("its __dlpack_device__ says type ", type, ", device ", ordinal, ", and what its __dlpack__ gave type ",
-            static_cast<std::int32_t>(tensor->device.device_type), ", device ", tensor->device.device_id),
-        "Pass a tensor whose framework agrees with itself");
+    return error.set(ErrorKind::ArgumentDevice, "",
+                     cat("is on two devices: its __dlpack_device__ says type ", type, ", device ", ordinal,
+                         ", its __dlpack__ says type ", static_cast<std::int32_t>(tensor->device.device_type),
+                         ", device ", tensor->device.device_id),
+                     "Pass a tensor whose framework agrees with itself");
   }
   if (!fill_from_dlpack(*tensor, out)) out.strides = storage.dense_strides(out.shape, out.ndim);
   storage.objects.push_back(std::move(capsule));  // unconsumed: its destructor gives the tensor back
@@ -246,7 +249,7 @@ bool torch_stream(int ordinal, void*& stream, Error& error) {
   const py::Ref handle(current ? PyObject_GetAttrString(current.get(), "cuda_stream") : nullptr);
   std::uint64_t address = 0;
   if (!handle || !py::read_address(handle.get(), address)) {
-    return error.set(ErrorKind::ArgumentDevice, "asking torch for the current stream", py::take_exception_text(),
+    return error.set(ErrorKind::ArgumentDevice, "get torch's current stream", py::take_exception_text(),
                      "Pass stream= explicitly");
   }
   stream = reinterpret_cast<void*>(address);

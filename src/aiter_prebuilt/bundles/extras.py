@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from aiter_prebuilt.bundles import products
+
 #: The pip extras of bundles by their targets, as ``pyproject.toml`` has them.
 EXTRAS: Final = ("gfx942", "gfx950", "sm90")
 
@@ -13,17 +15,31 @@ def extra_of(target: str, profile: str = "ck-free") -> str:
     return target.partition(":")[0].replace("_", "") + ("-ck" if profile == "ck-full" else "")
 
 
-def pip_line(*extras: str, upgrade: bool = False) -> str:
-    """Return the pip command that installs bundles for these extras.
+def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, version: str = "") -> str:
+    """Return the pip command that installs the package with these extras, from where this installation came.
 
-    Every message about a missing bundle has the command from here.
+    Every message about a missing or damaged wheel has the command from here.
+
+    Args:
+        *extras: extras of the package; none names the runtime alone.
+        upgrade: take the newest version.
+        reinstall: write files again that are there.
+        version: of the package; any when empty.
     """
-    return f"pip install {'--upgrade ' if upgrade else ''}'aiter-prebuilt[{','.join(extras)}]'"
+    flags = f"{'--upgrade ' if upgrade else ''}{'--force-reinstall ' if reinstall else ''}"
+    wanted = (
+        f"aiter-prebuilt{'[' + ','.join(extras) + ']' if extras else ''}{'==' + version if version else ''}"
+    )
+    from shlex import quote  # late: each import of the package reads this file
+
+    from aiter_prebuilt.bundles.wheel_source import pip_options
+
+    return f"pip install {pip_options()}{flags}{quote(wanted)}"
 
 
 def nothing_installed() -> str:
     """Return the pip commands to suggest when the target is unknown."""
-    return f"{pip_line('gfx942')} or {pip_line('gfx950').removeprefix('pip install ')}"
+    return f"{pip_line('gfx942')} or {pip_line('gfx950').rpartition(' ')[2]}"
 
 
 def to_install(target: str) -> str:
@@ -31,4 +47,4 @@ def to_install(target: str) -> str:
     extra = extra_of(target)
     if extra in EXTRAS:
         return f"run: {pip_line(extra)}"
-    return f"no wheel serves {target}: there are wheels for {', '.join(EXTRAS)}"
+    return f"{products.unsupported(target)}. {products.supported()}"

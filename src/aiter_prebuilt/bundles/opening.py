@@ -65,11 +65,11 @@ def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError | B
 
 
 def _mend(bundle: InstalledBundle) -> str:
-    return f"run: pip install --force-reinstall 'aiter-prebuilt[{bundle.extra}]'"
+    return f"Run: {pip_line(bundle.extra, reinstall=True)}"
 
 
 def _match(bundle: InstalledBundle) -> str:
-    return f"run: {pip_line(bundle.extra, upgrade=True)}, which installs a runtime and a bundle that match"
+    return f"Install a runtime and a bundle that match: {pip_line(bundle.extra, upgrade=True)}"
 
 
 def open_bundle(bundle: InstalledBundle) -> Bundle:

@@ -160,7 +160,7 @@ def _other_release(names: Iterable[str], version: str) -> list[str]:
     """Is it another release than the one asked for, or an older one than this package?"""
     have = sorted({found for name in names if (found := release_of(name))}, key=order_of)
     if version:
-        missing = version not in have
+        missing = order_of(version) not in map(order_of, have)
         return (
             [f"release {version} is not in it: it has {', '.join(have) or 'no runtime wheel'}"]
             if missing

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aiter_prebuilt.commands.explain import settings_of
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.inspection.timing import Benchmark, bench
 
@@ -46,8 +46,8 @@ def execute(options: argparse.Namespace) -> int:
     if options.counters and found.counters is None:
         raise UnsupportedError(
             f"count what {options.operator} executes",
-            f"{found.device} does not count",
-            "run: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
+            f"{found.device} has no counters",
+            "Run it on the emulator: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
         )
     if options.json:
         document = asdict(found)
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
         f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
     )
     where = f"{found.device}, the embedded device" if found.embedded else found.device
-    print(f"{found.operator} on {where}: {symbols}")
+    print("\n".join(wrapped(f"{found.operator} on {where}: {symbols}")))
     print(
         f"host {found.host_seconds * 1e6:.1f} us, until done {found.seconds * 1e6:.1f} us (medians of {found.repeat})"
     )

@@ -9,7 +9,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from aiter_prebuilt.commands.output import print_json
+from aiter_prebuilt.bundles import extras
+from aiter_prebuilt.commands.output import print_json, wrapped
 from aiter_prebuilt.errors import NoBridgeError
 
 HELP = "what of AITER the bridge serves, what it leaves, and why"
@@ -55,9 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     """
     status = module()
     if status is None:
-        raise NoBridgeError(
-            "ask the bridge", "it is not installed", "run: pip install 'aiter-prebuilt[bridge]'"
-        )
+        raise NoBridgeError("show the bridge", "it is not installed", f"Run: {extras.pip_line('bridge')}")
     if options.action == "folder":
         choice = status.folder.Choice(tuple(options.module), tuple(options.operator))
         report = status.write_folder(options.folder, choice, check=options.check)
@@ -69,7 +68,8 @@ def execute(options: argparse.Namespace) -> int:
         print_json("bridge", report)
     else:
         for line in status.lines(report):
-            print(line)
+            # A table keeps its columns; an empty line stays one.
+            print(line if "calls" in report or not line else "\n".join(wrapped(line)))
     return int(report["exit_code"])
 
 

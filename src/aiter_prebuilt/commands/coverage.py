@@ -9,7 +9,8 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt.bundles import extras, locate, opening
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import print_json, print_table, styled, wrapped
+from aiter_prebuilt.commands.suggest import unknown
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
 from aiter_prebuilt.devices import device
@@ -55,7 +56,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--engine", help="only calls of vllm or sglang, and of what these call")
     parser.add_argument("--target", help="gfx942 or gfx950; every installed one when left out")
     parser.add_argument(
-        "--forms", action="store_true", help="print the calls, too, as the clients write them"
+        "--forms", action="store_true", help="print the calls, too, as the engines write them"
     )
 
 
@@ -70,10 +71,10 @@ def execute(options: argparse.Namespace) -> int:
         print_json("coverage", {**model, "forms": written, "calls": [asdict(row) for row in found]})
         return 0
     print(f"{options.model}: steps of {forms.models[options.model].name} on one GPU")
-    _print(found)
     if options.forms:
-        for name, text in {each.form.name: each.form.text for each in calls}.items():
-            print(f"{name}: {text}")
+        for form in {each.form.name: each.form for each in calls}.values():
+            print("\n".join(wrapped(f"{form.name}, a call of {form.function}: {form.text}")))
+    _print(found)
     return 0
 
 
@@ -86,16 +87,14 @@ def model_calls(forms: CallForms, model: str, engine: str | None) -> tuple[Sized
         ArgumentError: no such model, or engine.
     """
     if model not in forms.models:
-        raise ArgumentError(
-            f"coverage --model {model}", f"the models are {', '.join(forms.models)}", "write: --model llama3"
-        )
+        raise unknown("model", model, forms.models, f"The models are: {', '.join(forms.models)}")
     calls = forms.models[model].calls
     if engine is None:
         return calls
     if engine not in call_forms.ENGINES:
-        raise ArgumentError(
-            f"coverage --engine {engine}", f"the engines are {', '.join(call_forms.ENGINES)}", "write: --engine vllm"
-        )  # fmt: skip
+        raise unknown(
+            "engine", engine, call_forms.ENGINES, f"The engines are: {', '.join(call_forms.ENGINES)}"
+        )
     within = {name for each in calls if each.form.of(engine) for name in each.form.through}
     return tuple(each for each in calls if each.form.of(engine) or each.form.function in within)
 
@@ -110,15 +109,15 @@ def _targets(asked: str | None) -> list[str]:
     if asked is not None:
         if not asked.startswith(_AMD):
             raise ArgumentError(
-                f"coverage --target {asked}", "the calls are those that AITER serves on AMD's", "write: --target gfx950"
+                f"show coverage of {asked}", "AITER serves models only on AMD GPUs", "For example: --target gfx950"
             )  # fmt: skip
         locate.for_target(asked, installed, f"calls of models on {asked}")
         return [asked]
     found = sorted({bundle.target for bundle in installed if bundle.target.startswith(_AMD)})
     if not found:
         raise NoBundleError(
-            "coverage of every installed target", "no bundle for one of AMD's is installed",
-            f"run: {extras.nothing_installed()}",
+            "show coverage", "no bundle for an AMD GPU is installed",
+            f"Run: {extras.nothing_installed()}",
         )  # fmt: skip
     return found
 
@@ -211,42 +210,39 @@ def _proved(target: str) -> set[str]:
 
 
 def _print(rows: Sequence[Row]) -> None:
-    """Print steps with one kernel as one line, then counts.
+    """Print a line for each call and kernel, the reasons why calls are not served, then counts."""
+    targets = dict.fromkeys(row.target for row in rows)
+    for target in targets:
+        print(styled(target, "bold"))
+        print_table(
+            ["call", "tokens", "served by", "proved"], _lines([row for row in rows if row.target == target])
+        )
+        print()
+    for reason, forms in _missing(rows).items():
+        print("\n".join(wrapped(f"Not served: {', '.join(forms)}: {reason}")))
+    for target in targets:
+        mine = [row for row in rows if row.target == target]
+        launched = [row for row in mine if row.proved is not None]
+        text = (
+            f"{target}: {sum(row.have for row in mine)} of {len(mine)} calls are served; of {len(launched)} that launch "
+            f"something {sum(bool(row.proved) for row in launched)} are proved"
+        )
+        print("\n".join(wrapped(text)))
 
-    The reasons why calls are not served come last.
-    """
-    lines = []
-    for _, same in groupby(
-        rows, key=lambda row: (row.target, row.form, row.layer, row.have, _by(row), row.proved)
-    ):
+
+def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
+    """Build the table of one target. Calls with the same steps and kernel share a line, whoever makes them."""
+    lines: dict[tuple[str, str, str, str], None] = {}
+    for _, same in groupby(rows, key=lambda row: (row.form, row.layer, row.have, _by(row), row.proved)):
         run = list(same)
         first = run[0]
         steps = ", ".join(
             f"{step} {'/'.join(str(row.tokens) for row in each)}" for step, each in _by_step(run)
         )
-        said = "" if first.proved is None else "yes" if first.proved else "no"
-        have = "yes" if first.have else "no"
-        lines.append(
-            (
-                f"{first.operator} {first.layer}".strip(),
-                first.form,
-                first.target,
-                steps,
-                have,
-                _by(first),
-                said,
-            )
-        )
-    print_table(["operator", "form", "target", "tokens", "have", "by", "proved"], lines)
-    for target in dict.fromkeys(row.target for row in rows):
-        mine = [row for row in rows if row.target == target]
-        launched = [row for row in mine if row.proved is not None]
-        print(
-            f"{target}: {sum(row.have for row in mine)} of {len(mine)} calls are served; of {len(launched)} that launch "
-            f"something {sum(bool(row.proved) for row in launched)} are proved"
-        )
-    for reason, forms in _missing(rows).items():
-        print(f"not served: {', '.join(forms)}: {reason}")
+        proved = "" if first.proved is None else "yes" if first.proved else "no"
+        by = _by(first) if first.have else "not served"
+        lines[f"{first.operator} {first.layer}".strip(), steps, by, proved] = None
+    return [*lines]
 
 
 def _by(row: Row) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.bundles import extras, locate, opening, ownership
-from aiter_prebuilt.commands import bridge
+from aiter_prebuilt.commands import bridge, doctor_text
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.devices import device, hip_library, native
@@ -38,19 +38,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the report; 0 when every GPU has a bundle and there is one, 1 when a GPU lacks its bundle or something is
-    broken, 2 when there is no GPU.
+    broken, 2 when no GPU is here that a bundle serves.
     """
     report = examine()
     if options.json:
         print_json("doctor", report)
     else:
-        _print(report)
+        print("\n".join(doctor_text.lines(report)))
     return int(report["exit_code"])
 
 
 def examine() -> dict[str, Any]:
     """All facts and the conclusion, as plain data."""
     problems: list[str] = []
+    warnings: list[str] = []
     drivers: list[device.DriverFacts] = []
     bundles: list[dict[str, Any]] = []
     shadowed: list[dict[str, str]] = []
@@ -58,7 +59,7 @@ def examine() -> dict[str, Any]:
     loaded = hip_library.mapped()  # a probe loads one, if none is
     try:
         native.module()
-        bundles = _bundles(problems)
+        bundles = _bundles(problems, warnings)
         shadowed = [{"file": each.bundle.path, "by": each.by.path} for each in locate.shadowed()]
         searched = True
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
@@ -67,13 +68,16 @@ def examine() -> dict[str, Any]:
     devices, lacking = _devices(drivers, bundles, problems)
     install = extras.pip_line(*lacking) if lacking else ""
     if searched and not bundles:
-        problems.append(f"no bundle is installed: {install or extras.nothing_installed()}")
+        problems.append(f"no bundle is installed. Run: {install or extras.nothing_installed()}")
     for row in bundles:
         users = [
             f"{facts['vendor']}:{facts['ordinal']}" for facts in devices if row["file"] in facts["bundles"]
         ]
         row["used_by"] = users
-        row["why"] = _why_bundle(row, users)
+        complete = any(
+            each["ok"] and (each["target"], each["profile"]) == (row["target"], "ck-free") for each in bundles
+        )
+        row["why"] = _why_bundle(row, users, lacking=not complete)
     tables = _tables(problems, bundles)
     _check_miss_log(problems)
     return {
@@ -100,7 +104,8 @@ def examine() -> dict[str, Any]:
         "shadowed": shadowed,
         "tuned_tables": tables,
         "problems": problems,
-        "exit_code": 1 if problems else (0 if devices else 2),
+        "warnings": warnings,
+        "exit_code": 1 if problems else (0 if any(facts["bundles"] for facts in devices) else 2),
     }
 
 
@@ -123,10 +128,8 @@ def _devices(
             if not complete and not stray:
                 extra = extras.extra_of(facts.target)
                 lacks += [extra] if extra in extras.EXTRAS and extra not in lacks else []
-                lacking = "what CK adds, but not its ck-free bundle" if serving else "no bundle"
-                problems.append(
-                    f"{facts} has {lacking}: {extras.to_install(facts.target).removeprefix('run: ')}"
-                )
+                lacking = "has what CK adds, but not its ck-free bundle" if serving else "has no bundle"
+                problems.append(f"{facts} {lacking}. {extras.to_install(facts.target)}")
             why = f"its target is {facts.target}" + (
                 "" if complete else ", and no complete bundle is for that"
             )
@@ -163,12 +166,15 @@ def _others(driver: device.DriverFacts) -> list[str]:
     return [path for path in hip_library.mapped() if Path(path).resolve() != mine]
 
 
-def _why_bundle(row: dict[str, Any], users: list[str]) -> str:
+def _why_bundle(row: dict[str, Any], users: list[str], *, lacking: bool) -> str:
+    """Say who uses a bundle. ``lacking``: it adds to another one, which is not installed."""
     if not row["ok"]:
         return "not used: it cannot be read"
     if users:
         return f"used by {', '.join(users)}"
-    return f"not used: no device here is a {row['target']} with a complete bundle"
+    if lacking:
+        return f"not used: it needs the bundle {row['target']} (ck-free)"
+    return f"ready: no {row['target']} GPU is here"
 
 
 def _tables(problems: list[str], bundles: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -202,7 +208,7 @@ def _check_miss_log(problems: list[str]) -> None:
         problems.append(f"{_MISS_LOG}={name} cannot be written: name another file, or unset the variable")
 
 
-def _bundles(problems: list[str]) -> list[dict[str, Any]]:
+def _bundles(problems: list[str], warnings: list[str]) -> list[dict[str, Any]]:
     rows = []
     for bundle in locate.installed():
         row: dict[str, Any] = {
@@ -213,12 +219,13 @@ def _bundles(problems: list[str]) -> list[dict[str, Any]]:
         }
         try:
             opened = opening.open_bundle(bundle)
-            problems += ownership.problems(bundle.path)
+            for finding in ownership.findings(bundle.path):
+                (problems if finding.anybody else warnings).append(finding.text)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
             if opened.version != VERSION:
                 problems.append(
-                    f"{opened.distribution} is of version {opened.version}, the runtime of {VERSION}: "
-                    f"pip install 'aiter-prebuilt[{bundle.extra}]=={VERSION}'"
+                    f"{opened.distribution} is of version {opened.version}, the runtime of {VERSION}. "
+                    f"Run: {extras.pip_line(bundle.extra, version=VERSION)}"
                 )
         except AiterPrebuiltError as error:
             row.update(ok=False, problem=str(error))
@@ -255,56 +262,3 @@ def _torch() -> str:
         return "not installed"
     except (ValueError, KeyError, TypeError):
         return "installed, but its metadata cannot be read"
-
-
-def _print_drivers(drivers: list[dict[str, Any]]) -> None:
-    for driver in drivers:
-        state = driver["error"] or f"{driver['path']}, version {driver['version']}: {driver['why']}"
-        print(f"driver {driver['vendor']}: {state}")
-        for path in driver["others"]:
-            print(
-                f"not used: {path}: a second HIP runtime in this process; tensors of its memory cannot be launched on"
-            )
-
-
-def _print(report: dict[str, Any]) -> None:
-    contract = report["contract"]
-    print(f"aiter-prebuilt {report['runtime']}, Python {report['python']}, torch {report['torch']}")
-    numbers = f"bundle format {contract['bundle_format']}, recipe {contract['recipe']}, native ABI {contract['native_abi']}"
-    print(f"contract: {numbers}")
-    for name, value in report["environment"].items():
-        print(f"{name}={value}")
-    _print_drivers(report["drivers"])
-    for facts in report["devices"]:
-        serving = ", ".join(facts["bundles"]) or "no bundle"
-        print(
-            f"device {facts['vendor']}:{facts['ordinal']}: {facts['name']}, {facts['arch']}, "
-            f"{facts['compute_units']} CUs: {serving}: {facts['why']}"
-        )
-    if not report["devices"]:
-        print("no GPU here: bundles can be listed, explained and verified, nothing can be executed")
-    for bundle in report["bundles"]:
-        state = (
-            f"{bundle['operators']} operators, version {bundle['version']}"
-            if bundle["ok"]
-            else bundle["problem"]
-        )
-        print(f"bundle {bundle['target']} ({bundle['profile']}): {state}: {bundle['why']}")
-    for each in report["shadowed"]:
-        print(f"not used: {each['file']}: {each['by']} comes first on sys.path")
-    if report["bridge"] is not None:
-        facts = report["bridge"]
-        print(f"bridge {facts['bridge']}: {facts['mode']}, AITER {facts['aiter']}")
-        for row in facts["caches"]:
-            builds = ", ".join(
-                f"{each['entries']} for {each['tool']} {each['version']}" for each in row["compilers"]
-            )
-            print(f"kernels inside AITER for {row['target']}: {builds or 'none'}")
-    for table in report["tuned_tables"]:
-        print(
-            f"tuned table {table['file']}: {table['rows']} rows for {table['operator']}, used before those of the bundles"
-        )
-    for problem in report["problems"]:
-        print(f"problem: {problem}")
-    if report["install"]:
-        print(f"to type: {report['install']}")

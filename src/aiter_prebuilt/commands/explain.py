@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from aiter_prebuilt.bundles import locate
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
 from aiter_prebuilt.inspection.decisions import Explanation, explain
@@ -51,14 +51,12 @@ def settings_of(verb: str, words: Sequence[str]) -> dict[str, str]:
     for text in words:
         name, equals, value = text.partition("=")
         if not equals:
-            raise ArgumentError(
-                f"{verb} with {text!r}", "not of the form SYMBOL=VALUE", "write M=17, for example"
-            )
+            raise ArgumentError(verb, f"{text!r} must have the form SYMBOL=VALUE", "For example: M=17")
         if name in settings:
             raise ArgumentError(
-                f"{verb} with {text!r}",
+                verb,
                 f"{name} is given twice, as {settings[name]} and {value}",
-                "give it once",
+                "Give it once",
             )
         settings[name] = value
     return settings
@@ -72,9 +70,9 @@ def _target() -> str:
     if len(targets) == 1:
         return targets[0]
     raise ArgumentError(
-        "explain without --target",
-        f"no device here and bundles for {', '.join(targets) or 'nothing'}",
-        "add --target gfx950",
+        "explain",
+        f"--target is needed: no GPU is here, and the bundles are for {', '.join(targets) or 'nothing'}",
+        "For example: --target gfx950",
     )
 
 
@@ -82,7 +80,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
     symbols = " ".join(
         f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
     )
-    print(f"{found.operator} on {found.target} with {found.cus} compute units: {symbols}")
+    print("\n".join(wrapped(f"{found.operator} on {found.target} with {found.cus} compute units: {symbols}")))
     for path in found.tables:
         print(f"tuned table: {path}")
     rows: list[tuple[Any, ...]] = []
@@ -97,7 +95,6 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
     for decision in shown:
         if grouped and not decision["accepted"]:
             continue
-        verdict = "chosen" if decision["chosen"] else ("accepted" if decision["accepted"] else "refused")
         cost = "" if decision["cost"] is None else decision["cost"]
         time = " ".join(filter(None, (decision["us"], decision["source"])))
         rows.append(
@@ -106,31 +103,48 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
                 decision["kernel"],
                 decision["backend"],
                 decision["variant"],
-                verdict,
                 cost,
                 time,
-                decision["reason"],
+                _verdict(decision, chosen),
             )
         )
-    columns = ["order", "kernel", "backend", "variant", "verdict", "cost", "us", "reason"]
+    columns = ["order", "kernel", "backend", "variant", "cost", "us", "verdict"]
     if not any(decision["us"] or decision["source"] for decision in shown):
         rows, columns = [(*row[:-2], row[-1]) for row in rows], [*columns[:-2], columns[-1]]
     print_table(columns, rows)
     if grouped:
         print("refused, the nearest to serving this call first (--all shows each):")
         for line in by_reason([(f"{each['kernel']}[{each['variant']}]", each["reason"]) for each in refused]):
-            print(f"  {line}")
+            print("\n".join(f"  {part}" for part in wrapped(line, 2)))
     if chosen is None:
         nearest = [
             f"; the nearest is {each['kernel']}[{each['variant']}]: {each['reason']}" for each in refused[:1]
         ]
-        print(f"no kernel fits{''.join(nearest)}")
+        print("\n".join(wrapped(f"no kernel fits{''.join(nearest)}")))
         return
+    if len([decision for decision in shown if decision["accepted"]]) > 1:
+        print("Costs compare variants of one kernel only; between kernels the order decides.")
     for step in chosen["steps"]:
         grid, block = "x".join(map(str, step["grid"])), "x".join(map(str, step["block"]))
-        print(
+        text = (
             f"launch {step['symbol']} ({step['entry']}): grid {grid}, block {block}, LDS {step['lds']}, "
             f"sha256 {step['sha256'][:16]}"
         )
+        print("\n".join(wrapped(text)))
     if chosen["workspace"]:
         print(f"workspace {chosen['workspace']} bytes")
+
+
+def _verdict(decision: dict[str, Any], chosen: dict[str, Any] | None) -> str:
+    """Say in a few words what became of a candidate."""
+    if decision["chosen"]:
+        return f"chosen: {decision['reason']}"
+    if not decision["accepted"]:
+        return f"refused: {decision['reason']}"
+    if chosen is None or decision["tuned"] or decision["row"] or chosen["tuned"] or chosen["row"]:
+        return f"accepted: {decision['reason']}"
+    if decision["kernel"] != chosen["kernel"]:
+        return f"would work; {chosen['kernel']} comes first"
+    if decision["cost"] == chosen["cost"]:
+        return f"would work; {chosen['variant']} comes first"
+    return f"would work; {chosen['variant']} is cheaper"

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
-from aiter_prebuilt.commands.output import not_executed, not_pinned, nothing, passed, print_json, print_table
+from aiter_prebuilt.commands.output import (
+    not_executed,
+    not_pinned,
+    nothing,
+    passed,
+    print_json,
+    print_table,
+    styled,
+    wrapped,
+)
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.provenance import unpinned
 from aiter_prebuilt.contract.receipt import passed_over, was_executed
@@ -31,28 +41,63 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         print_json("list", {"kernels": rows})
     elif rows:
-        columns = [
-            "operator",
-            "target",
-            "order",
-            "kernel",
-            "backend",
-            "profile",
-            "variants",
-            "entries",
-            "executed",
-        ]
-        print_table(columns, [[row[column] for column in columns] for row in rows])
         if options.operator:
-            for row in rows:
-                print(f"\n{row['operator']}.{row['kernel']} on {row['target']}: {row['signature']}")
-                for name in row["variant_names"]:
-                    print(f"  {name}")
-        for line in (*not_pinned(rows), *not_executed(left), *passed(rows)):
-            print(line)
+            _print_kernels(rows)
+        else:
+            _print_operators(rows)
+        print()
+        for text in (*not_pinned(rows), *not_executed(left), *passed(rows, every=bool(options.operator))):
+            print("\n".join(wrapped(text)))
+        _print_sums(rows)
     else:
         print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
+
+
+def _print_operators(rows: Sequence[dict[str, Any]]) -> None:
+    """Print a line for each operator. ``--operator`` has its kernels."""
+    by_name: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        by_name.setdefault(row["operator"], []).append(row)
+    lines = []
+    for name, mine in sorted(by_name.items()):
+        executed, entries = (sum(row[column] for row in mine) for column in ("executed", "entries"))
+        lines.append(
+            (
+                name,
+                " ".join(dict.fromkeys(row["target"] for row in mine)),
+                " ".join(sorted({row["backend"] for row in mine})),
+                f"{executed} of {entries}",
+            )
+        )
+    print_table(["operator", "targets", "kernels by", "executed"], lines)
+
+
+def _print_kernels(rows: Sequence[dict[str, Any]]) -> None:
+    """Print the kernels of one operator, in the order in which they are tried, and what they are called with."""
+    for target in dict.fromkeys(row["target"] for row in rows):
+        mine = [row for row in rows if row["target"] == target]
+        print(styled(f"{mine[0]['operator']} on {target}", "bold"))
+        print("\n".join(wrapped(mine[0]["signature"])))
+        columns = ["order", "kernel", "backend", "profile", "variants", "executed"]
+        lines = [
+            [*(row[column] for column in columns[:-1]), f"{row['executed']} of {row['entries']}"]
+            for row in mine
+        ]
+        print_table(columns, lines)
+        for row in mine:
+            print("\n".join(wrapped(f"Variants of {row['kernel']}: {' '.join(row['variant_names'])}")))
+
+
+def _print_sums(rows: Sequence[dict[str, Any]]) -> None:
+    for target in dict.fromkeys(row["target"] for row in rows):
+        mine = [row for row in rows if row["target"] == target]
+        executed, entries = (sum(row[column] for row in mine) for column in ("executed", "entries"))
+        names = {row["operator"] for row in mine}
+        print(
+            f"{target}: {len(names)} operator{'s' if len(names) > 1 else ''}, {len(mine)} kernels, "
+            f"{executed} of {entries} entries executed"
+        )
 
 
 def _rows(

@@ -12,7 +12,7 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.bundles import locate, opening, trust
+from aiter_prebuilt.bundles import extras, locate, opening, trust
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
@@ -83,9 +83,9 @@ def execute(options: argparse.Namespace) -> int:
         return _release(options, keys)
     if options.version:
         raise ArgumentError(
-            f"verify version {options.version}",
-            "--version is about a release's folder",
-            "add --release FOLDER, or leave --version out",
+            "verify",
+            f"--version {options.version} needs --release",
+            "Add --release FOLDER, or leave --version out",
         )
     installed = locate.installed()
     bundles = [bundle for bundle in installed if options.target in (None, bundle.target)]
@@ -116,7 +116,7 @@ def execute(options: argparse.Namespace) -> int:
     if code == NO_DEVICE:
         print(
             "no device here that an installed bundle serves: nothing was executed "
-            "(pip install 'aiter-prebuilt[emulator]' brings one)"
+            f"({extras.pip_line('emulator')} brings one)"
         )
     _print_runs(runs)
     for run in lost:
@@ -137,15 +137,15 @@ def _release(options: argparse.Namespace, keys: tuple[PublicKey, ...]) -> int:
         raise ArgumentError(
             f"check the release in {options.release!r}",
             f"{' and '.join(strange)} ask about what is installed" if strange else "that is no folder",
-            "leave them out: a release's folder is checked as files, all of it; what is installed: aiter-prebuilt verify"
+            "Leave them out. To check what is installed: aiter-prebuilt verify"
             if strange
-            else "write --release . for this folder",
+            else "Write --release . for this folder",
         )
     if not keys:
         raise KeyFileError(
             f"check the release in {options.release}",
             "no key is named",
-            "add --key FILE, the public key of who released it",
+            "Add --key FILE, the public key of who released it",
         )
     seal, problems = trust.check_release(Path(options.release), keys, options.version)
     if options.json:
@@ -190,7 +190,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
         if not verdict.ok:
             extra = InstalledBundle(verdict.path, verdict.target, verdict.profile).extra
-            print(f"mend it: pip install --force-reinstall 'aiter-prebuilt[{extra}]'")
+            print(f"mend it: {extras.pip_line(extra, reinstall=True)}")
 
 
 def _row(run: Execution) -> dict[str, Any]:

@@ -38,7 +38,9 @@ class DeviceMemory:
     def _call(self, name: str, *arguments: Any) -> None:
         status = getattr(self.library, name)(*arguments)
         if status:
-            raise DriverError(f"call {name}", f"it answered {status}", "see: aiter-prebuilt doctor")
+            raise DriverError(
+                f"call {name}", f"the driver answered {status}", "Check the driver: aiter-prebuilt doctor"
+            )
 
     def upload(self, data: bytes) -> int:
         """Return new device memory with ``data``.

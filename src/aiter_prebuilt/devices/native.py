@@ -9,15 +9,18 @@ from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE
 from aiter_prebuilt.errors import NativeError
 from aiter_prebuilt.forks import importing
 
-_REINSTALL = "run: pip install --force-reinstall aiter-prebuilt"
 #: In a checkout, which pip has not installed, the extension is compiled beside the sources.
-_DEVELOP = "this is a checkout; run: python -m build_tools develop"
+_DEVELOP = "This is a checkout. Run: python -m build_tools develop"
 
 
 def _remedy() -> str:
     """Return the command that repairs this installation."""
     root = Path(__file__).resolve().parents[3]
-    return _DEVELOP if (root / "build_tools" / "verbs" / "develop.py").is_file() else _REINSTALL
+    if (root / "build_tools" / "verbs" / "develop.py").is_file():
+        return _DEVELOP
+    from aiter_prebuilt.bundles.extras import pip_line  # late: only an error needs it
+
+    return f"Run: {pip_line(reinstall=True)}"
 
 
 def module() -> ModuleType:

@@ -115,7 +115,9 @@ class SharedMemory:
     def _ask(self, name: str, *arguments: Any, allowed: int = 0) -> None:
         status = getattr(self._library, name)(*arguments)
         if status not in (0, allowed):
-            raise DriverError(f"call {name}", f"it answered {status}", "see: aiter-prebuilt doctor")
+            raise DriverError(
+                f"call {name}", f"the driver answered {status}", "Check the driver: aiter-prebuilt doctor"
+            )
 
     def handle(self) -> bytes:
         """Export the memory for another process of this host: 64 bytes.
@@ -154,9 +156,9 @@ class SharedMemory:
         self._call("can reach", ctypes.byref(can), self.facts.ordinal, ordinal)
         if not can.value:
             raise UnsupportedError(
-                f"let device {self.facts.ordinal} touch the memory of device {ordinal}",
-                "the driver says that it cannot",
-                f"use devices of one host that are connected: {_TOPOLOGY[self.facts.vendor]}",
+                f"access the memory of device {ordinal} from device {self.facts.ordinal}",
+                "the driver reports no peer access between them",
+                f"Use connected devices of one host: {_TOPOLOGY[self.facts.vendor]}",
             )
         peer = self._primary(ordinal) if self._nvidia else ordinal
         with self._current():

@@ -47,7 +47,9 @@ def _find(vendor: str | None, ordinal: int) -> tuple[device.DeviceFacts, str]:
     if found is None:
         have = ", ".join(map(str, driver.devices)) or driver.error or "; ".join(driver.problems) or "none"
         raise NoDeviceError(
-            f"use device {ordinal} of {chosen}", f"devices here: {have}", "see: aiter-prebuilt doctor"
+            f"use device {ordinal} of {chosen}",
+            f"devices here: {have}",
+            "Check the devices: aiter-prebuilt doctor",
         )
     return found, driver.path
 

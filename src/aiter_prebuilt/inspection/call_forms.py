@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
 from aiter_prebuilt.errors import NativeError
@@ -105,7 +106,7 @@ def load() -> CallForms:
         raise NativeError(
             f"read {_FILE}",
             f"{type(error).__name__}: {error}",
-            "run: pip install --force-reinstall aiter-prebuilt",
+            f"Install it again: {pip_line(reinstall=True)}",
         ) from error
 
 

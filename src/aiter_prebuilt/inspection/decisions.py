@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.bytecode import ExpressionError, evaluate
+from aiter_prebuilt.contract.error_text import did_you_mean
 from aiter_prebuilt.contract.records import (
     ATTRIBUTE_KINDS,
     DIM_BIND,
@@ -35,6 +36,10 @@ _ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the nex
 _BYTES = 1 << 40
 #: The flavours of which a target has one as its own.
 _E4M3 = ("e4m3fn", "e4m3fnuz")
+#: Template of the example in an error.
+EXAMPLE = "aiter-prebuilt explain {words}"
+#: Sizes of that example.
+_USUAL = {"M": 17, "N": 4096, "K": 4096}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,11 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     """
     if cus is not None and not 1 <= cus < 2**31:
         raise ArgumentError(
-            f"explain for {cus} compute units", "a device has at least one", "write --cus 304, for example"
+            "explain", f"--cus must be from 1 to 2**31 - 1, got {cus}", "For example: --cus 304"
         )
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
     block, usual = find_operator(name, serving)
-    tensors, attributes, call = describe(block, settings)
+    tensors, attributes, call = describe(block, settings, f"{EXAMPLE} --target {target}")
     bundles = tuple(opening.open_bundle(bundle) for bundle in serving)
     units = cus or usual
     mine = dispatch.tuned_tables(name, target, units, bundles)
@@ -79,10 +84,18 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
 
 
-def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operator, int]:
+def find_operator(
+    name: str, serving: Sequence[InstalledBundle], action: str = "explain"
+) -> tuple[Operator, int]:
     """Find the operator's records in the first bundle that has it.
 
-    The second value is the usual number of compute units of its target.
+    Args:
+        name: the operator.
+        serving: the bundles to look into.
+        action: what an error says cannot be done, as an infinitive.
+
+    Returns:
+        The records, and the usual number of compute units of its target.
 
     Raises:
         NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
@@ -98,19 +111,46 @@ def find_operator(name: str, serving: Sequence[InstalledBundle]) -> tuple[Operat
                 raise opening.damaged(installed, error) from error
     if serving:
         missing = dispatch.absent(
-            f"explain {name}", name, serving[0].target, {each.profile for each in serving}
+            f"{action} {name}", name, serving[0].target, {each.profile for each in serving}
         )
         if missing is not None:
             raise missing
     raise NoOperatorError(
-        f"explain {name!r}",
-        f"the installed bundles have {', '.join(sorted(names))}",
-        "see: aiter-prebuilt list",
+        "",
+        f"No operator {name!r}",
+        f"{did_you_mean(name, names)}List all: aiter-prebuilt list",
     )
 
 
-def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any], list[Any], dict[str, Any]]:
-    """Tensors and attributes of the described call, as the native side takes them, and the call as plain data."""
+def describe(
+    operator: Operator, settings: Mapping[str, str], example: str = EXAMPLE
+) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    """Return the tensors and attributes of the described call, as the native side takes them, and the call as plain data.
+
+    Args:
+        operator: the operator's records.
+        settings: values of symbols, types and attributes, as they were typed.
+        example: a template of the call that an error shows: {name}, {words} (name and ``SYMBOL=VALUE``), {symbols} (a dict).
+
+    Raises:
+        ArgumentError: a setting is missing, unknown or wrong.
+    """
+    try:
+        return _described(operator, settings)
+    except _DescriptionError as problem:
+        symbols = {name: _USUAL.get(name, 128) for name in _symbols(operator.tensors, operator)}
+        words = " ".join([operator.name, *(f"{name}={value}" for name, value in symbols.items())])
+        shown = example.format(name=operator.name, words=words, symbols=symbols)
+        raise ArgumentError(operator.name, str(problem), f"For example: {shown}") from None
+
+
+class _DescriptionError(Exception):
+    """Settings that describe no call of an operator."""
+
+
+def _described(
+    operator: Operator, settings: Mapping[str, str]
+) -> tuple[list[Any], list[Any], dict[str, Any]]:
     left = dict(settings)
     types = [_type(variable.name, variable.allowed, left) for variable in operator.type_variables]
     absent = {
@@ -124,14 +164,15 @@ def describe(operator: Operator, settings: Mapping[str, str]) -> tuple[list[Any]
     present = [tensor for tensor in operator.tensors if tensor.name not in absent]
     slots = _slots(operator, present, left)
     if left:
-        raise _problem(operator, f"{', '.join(sorted(left))} is not a symbol of it")
+        known = ", ".join(_symbols(operator.tensors, operator))
+        raise _DescriptionError(f"it has no symbol {' or '.join(sorted(left))}; its sizes are {known}")
     try:
         tensors = [
             None if tensor.name in absent else _raw(operator, tensor, types, slots, aligns[tensor.name])
             for tensor in operator.tensors
         ]
     except ExpressionError as error:
-        raise _problem(operator, f"a size cannot be computed: {error}") from None
+        raise _DescriptionError(f"a size cannot be computed: {error}") from None
     call = {
         "types": {
             variable.name: dtype.BY_NUMBER[number].name
@@ -151,26 +192,18 @@ def _align(text: str, name: str) -> int:
     value = _number(text, name)
     if value < 1 or value & (value - 1):
         raise ArgumentError(
-            f"explain with {name}={text}", "not a power of two", f"write {name}=16, for example"
+            f"{name}={text}", "the alignment must be a power of two", f"For example: {name}=16"
         )
     return value
 
 
-def _problem(operator: Operator, found: str) -> ArgumentError:
-    symbols = sorted(
-        {
-            operator.slots[dim.slot]
-            for tensor in operator.tensors
-            for dim in tensor.dims
-            if dim.kind == DIM_BIND
-        }
-    )
-    wants = " ".join(f"{name}=.." for name in symbols)
-    return ArgumentError(
-        f"explain {operator.name}",
-        found,
-        f"write: aiter-prebuilt explain {operator.name} {wants} ({operator.signature})",
-    )
+def _symbols(tensors: Iterable[Tensor], operator: Operator) -> list[str]:
+    """List the sizes that a call of these tensors must give, in the signature's order."""
+    return [
+        *dict.fromkeys(
+            operator.slots[dim.slot] for tensor in tensors for dim in tensor.dims if dim.kind == DIM_BIND
+        )
+    ]
 
 
 def _number(text: str, name: str) -> int:
@@ -181,7 +214,7 @@ def _number(text: str, name: str) -> int:
         raise ValueError
     except ValueError:
         raise ArgumentError(
-            f"explain with {name}={text}", "not an integer of 64 bits", f"write {name}=16, for example"
+            f"{name}={text}", "the value must be an integer of 64 bits", f"For example: {name}=16"
         ) from None
 
 
@@ -195,7 +228,7 @@ def _type(name: str, allowed: tuple[int, ...], left: dict[str, str]) -> int:
     names = [dtype.BY_NUMBER[number].name for number in allowed]
     known = [f"{dtype.TARGET_FP8} ({each})" if each in _E4M3 else each for each in names]
     raise ArgumentError(
-        f"explain with {name}={text}", f"{name} is one of {', '.join(known)}", f"write {name}={names[0]}"
+        f"{name}={text}", f"{name} must be one of {', '.join(known)}", f"For example: {name}={names[0]}"
     )
 
 
@@ -218,7 +251,7 @@ def _attribute(attribute: Any, left: dict[str, str]) -> Any:
             return float(text or 1.0)
         except ValueError:
             raise ArgumentError(
-                f"explain with {attribute.name}={text}", "not a number", f"write {attribute.name}=0.5"
+                f"{attribute.name}={text}", "the value must be a number", f"For example: {attribute.name}=0.5"
             ) from None
     if kind == "enum":
         return text or attribute.values[0]
@@ -235,16 +268,10 @@ def _slots(operator: Operator, present: list[Tensor], left: dict[str, str]) -> l
             name = operator.slots[dim.slot]
             if dim.kind == DIM_BIND and name in left:
                 slots[dim.slot] = _number(left.pop(name), name)
-    missing = sorted(
-        {
-            operator.slots[d.slot]
-            for t in present
-            for d in t.dims
-            if d.kind == DIM_BIND and slots[d.slot] is None
-        }
-    )
+    missing = [name for name in _symbols(present, operator) if slots[operator.slots.index(name)] is None]
     if missing:
-        raise _problem(operator, f"{', '.join(missing)} is missing")
+        *first, last = missing
+        raise _DescriptionError(f"{', '.join(first)}{' and ' if first else ''}{last} must be given")
     return slots
 
 

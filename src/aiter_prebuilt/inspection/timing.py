@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device_memory import DeviceMemory
@@ -58,8 +59,8 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     """
     facts, path = _device(ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
-    block, _ = find_operator(name, serving)
-    described, attributes, call = describe(block, settings)
+    block, _ = find_operator(name, serving, "bench")
+    described, attributes, call = describe(block, settings, "aiter-prebuilt bench {words}")
     memory = DeviceMemory(facts, path)
     try:
         tensors = [tensor and _allocated(memory, tensor, facts) for tensor in described]
@@ -101,7 +102,7 @@ def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:
     raise NoDeviceError(
         f"find device {ordinal}",
         "no driver reports it",
-        "pip install 'aiter-prebuilt[emulator]' and run: aiter-prebuilt-emulator run -- aiter-prebuilt bench ...",
+        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt bench ...",
     )
 
 
@@ -128,9 +129,7 @@ def _allocated(memory: DeviceMemory, tensor: tuple[Any, ...], facts: device.Devi
         1 + sum((size - 1) * step for size, step in zip(shape, strides, strict=True)) if all(shape) else 0
     )
     if any(step < 0 for step in strides):
-        raise ArgumentError(
-            f"bench with strides {strides}", "one is negative", "describe a tensor with strides of 0 and more"
-        )
+        raise ArgumentError("bench", f"strides must be 0 or more, got {strides}", "Describe another tensor")
     itemsize = dtype.BY_NAME[kind].itemsize
     # A described address says only how it is aligned: keep that, whatever the allocation's own alignment.
     offset = described % 256

@@ -131,19 +131,25 @@ def absent(asked: str, name: str, target: str, profiles: Collection[str]) -> NoO
         only = " and ".join(served)
         return NoOperatorError(
             asked,
-            f"it exists for {only} only{because}",
-            f"call it on {only}: no wheel has it for {target}; what that has: aiter-prebuilt list",
+            f"it exists only for {only}{because}",
+            f"For what {target} has: aiter-prebuilt list --target {target}",
         )
     if served[target] not in profiles:
         return NoOperatorError(
             asked,
             f"its kernels are in the bundle {target} ({served[target]}), which is not installed{because}",
-            f"run: {extras.pip_line(extras.extra_of(target, served[target]))}",
+            f"Run: {extras.pip_line(extras.extra_of(target, served[target]))}",
+        )
+    if locate.VARIABLE in environ:
+        return NoOperatorError(
+            asked,
+            f"it is not in the bundles that {locate.VARIABLE} names, and they hide the installed ones",
+            f"Add a bundle that has it to {locate.VARIABLE}, or unset the variable",
         )
     return NoOperatorError(
         asked,
-        f"the installed bundles of {target} have it not",
-        f"run: {extras.pip_line(extras.extra_of(target, served[target]), upgrade=True)}",
+        f"it is not in the installed bundles for {target}",
+        f"Run: {extras.pip_line(extras.extra_of(target, served[target]), upgrade=True)}",
     )
 
 

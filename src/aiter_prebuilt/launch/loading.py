@@ -12,6 +12,8 @@ from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.launch import dispatch, operator_closure
 
 _ASKED: Final = "preload"
+#: The example in an error about a described call.
+_EXAMPLE: Final = "preload({name!r}, shapes=[{symbols}])"
 
 
 def preload(
@@ -55,7 +57,7 @@ def preload(
     listed = _names(names, ops)
     chosen = _vendor(vendor)
     if isinstance(ordinal, bool) or not isinstance(ordinal, int):
-        raise ArgumentKindError(_ASKED, f"ordinal is {ordinal!r}, a {type(ordinal).__name__}", "Pass an int")
+        raise ArgumentKindError(_ASKED, f"ordinal must be an int, got {ordinal!r}", "")
     if shapes is None:
         found = wanted(listed, chosen, ordinal)
         for name in found:
@@ -74,13 +76,13 @@ def preload(
 def _names(names: tuple[object, ...], ops: object) -> tuple[str, ...]:
     if not isinstance(ops, (Sequence, AbstractSet, type(None))):
         raise ArgumentKindError(
-            _ASKED, f"ops is a {type(ops).__name__}", 'Pass a name or a list of names: ops=["rms_norm"]'
+            _ASKED, f"ops must be a name or a list of names, got {ops!r}", 'For example: ops=["rms_norm"]'
         )
     listed = (*names, *((ops,) if isinstance(ops, str) else ops or ()))
     for name in listed:
         if not isinstance(name, str) or not name.isprintable():
             raise ArgumentKindError(
-                _ASKED, f"{name!r} is no name of an operator", 'Pass names as texts: preload("rms_norm")'
+                _ASKED, f"an operator's name must be a str, got {name!r}", 'For example: preload("rms_norm")'
             )
     return tuple(map(str, listed))
 
@@ -90,7 +92,7 @@ def _vendor(vendor: object) -> str:
         return first_vendor()
     if vendor not in device.VENDORS:
         known = " or ".join(map(repr, device.VENDORS))
-        raise ArgumentKindError(_ASKED, f"vendor is {vendor!r}", f"Pass {known}")
+        raise ArgumentKindError(_ASKED, f"vendor must be {known}, got {vendor!r}", "")
     return str(vendor)
 
 
@@ -122,16 +124,16 @@ def _function(name: Any) -> Any:
     """
     if not isinstance(name, str):
         raise ArgumentKindError(
-            f"preload {name!r}",
-            "it is no text",
-            'write the name of a function or operator: preload("rms_norm")',
+            _ASKED,
+            f"an operator's name must be a str, got {name!r}",
+            'For example: preload("rms_norm")',
         )
     found = operator_closure.public(name)
     if found is not None and not operator_closure.is_called(found):
         raise ArgumentKindError(
             f"preload {name!r}",
-            "it is no function that launches kernels",
-            'name functions, classes or operators: preload("rms_norm", "CustomAllreduce")',
+            "it launches no kernels",
+            'Name functions, classes or operators: preload("rms_norm", "CustomAllreduce")',
         )
     return found
 
@@ -162,16 +164,19 @@ def _by_operator(
         stray = [key for key, calls in shapes.items() if isinstance(calls, (str, int)) or calls is None]
         if stray or any(name not in shapes for name in listed):
             raise ArgumentKindError(
-                "preload with a dict as shapes",
-                f"{', '.join(map(repr, stray)) or 'an operator that it lacks'} is no operator with its list of calls",
-                "write shapes={'softmax': [{'M': 64, 'N': 4096}]}, or ops='softmax' with shapes=[{'M': 64, 'N': 4096}]",
+                _ASKED,
+                "shapes must have a list of calls for each operator, "
+                + (f"but not for {', '.join(map(repr, stray))}" if stray else "but one is missing"),
+                "For example: shapes={'softmax': [{'M': 64, 'N': 4096}]}",
             )
         return shapes
     if not listed or isinstance(shapes, str):
         raise ArgumentKindError(
-            "preload with shapes",
-            "no operator is named" if not listed else "shapes is a text",
-            "write preload(ops='softmax', shapes=[{'M': 64, 'N': 4096}])",
+            _ASKED,
+            "shapes needs the name of an operator"
+            if not listed
+            else f"shapes must be a list, got {shapes!r}",
+            "For example: preload(ops='softmax', shapes=[{'M': 64, 'N': 4096}])",
         )
     return dict.fromkeys(listed, shapes)
 
@@ -185,9 +190,9 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
         return list(call), None
     if not isinstance(call, Mapping):
         raise ArgumentKindError(
-            f"preload {name} with a shape that is {type(call).__name__}",
-            "neither a dict of symbols nor a tuple of arguments",
-            "write {'M': 64, 'N': 4096}, or (x, out)",
+            _ASKED,
+            f"a shape of {name} must be a dict of symbols or a tuple of arguments, got {call!r}",
+            "For example: {'M': 64, 'N': 4096}, or (x, out)",
         )
     from aiter_prebuilt.inspection.decisions import (
         describe,
@@ -196,8 +201,8 @@ def _arguments(name: str, call: Any, vendor: str, ordinal: int) -> tuple[list[An
 
     facts = device.facts(vendor, ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
-    block, _ = find_operator(name, serving)
-    tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()})
+    block, _ = find_operator(name, serving, "preload")
+    tensors, attributes, _ = describe(block, {key: word(value) for key, value in call.items()}, _EXAMPLE)
     return [tensor and (*tensor[:-1], (vendor, ordinal)) for tensor in tensors], attributes
 
 

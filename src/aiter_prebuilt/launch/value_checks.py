@@ -35,7 +35,7 @@ def enabled() -> bool:
     """
     value = os.environ.get(CHECK, "").strip()
     if value not in ("", "0", "1"):
-        raise UnsupportedError(f"{CHECK}={value}", "it is neither 0 nor 1", f"set {CHECK}=1, or unset it")
+        raise UnsupportedError(f"{CHECK}={value}", "the value must be 0 or 1", f"Set {CHECK}=1, or unset it")
     return value == "1"
 
 

@@ -361,6 +361,14 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "slot_mapping": Within(-1, lambda sizes: sizes.KNB * sizes.KPS - 1),
         "index_slot_mapping": Within(-1, lambda sizes: sizes.index_size // 128 - 1),
     },
+    "partial_transpose": {"num_rows": Within(0, lambda sizes: sizes.M)},
+    "deepgemm": {"group_layout": Within(0, lambda sizes: sizes.M)},
+    "top_p_sampling_from_probs": {"indices": Within(-1, lambda sizes: sizes.M - 1)},
+    "top_k_top_p_sampling_from_probs": {"indices": Within(-1, lambda sizes: sizes.M - 1)},
+    "smooth_per_token_scaled_quant": {"smooth_scale_map": Within(None, lambda sizes: sizes.experts - 1)},
+    "batched_rotary_embedding": {
+        "positions": Within(0, lambda sizes: sizes.P - 1, plus="cos_sin_cache_offsets")
+    },
     "rotary_embedding_fwd": {"positions": _POSITIONS},
     "rope_cached_positions_fwd_impl": {"positions": _POSITIONS},
     "rope_cached_positions_2c_fwd_impl": {"positions": _POSITIONS},

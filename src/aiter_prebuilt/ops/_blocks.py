@@ -22,9 +22,9 @@ def layers(key_caches: Any, value_caches: Any) -> Iterator[tuple[Any, Any]]:
         return
     if not _list(key_caches) or not _list(value_caches) or len(key_caches) != len(value_caches):
         raise ArgumentKindError(
-            "copy_blocks: arguments key_caches and value_caches",
-            "they are not lists of as many layers",
-            "pass a list each, or a tensor each",
+            "copy_blocks",
+            "key_caches and value_caches must be two tensors, or two lists of equal length",
+            "",
         )
     for keys, values in zip(key_caches, value_caches, strict=True):
         yield _bytes(keys, one=True), _bytes(values, one=True)
@@ -52,7 +52,8 @@ def _bytes(cache: Any, one: bool = False) -> Any:
         return rows.view(torch.uint8)
     except NOT_A_TENSOR as error:
         raise ArgumentKindError(
-            "copy_blocks: view a cache as the bytes of its blocks",
-            f"{tuple(cache.shape)} with strides {cache.stride()}: {str(error).splitlines()[0]}",
-            "pass [layers, blocks, ...], or a list of [blocks, ...], with contiguous blocks",
+            "copy_blocks",
+            f"a cache must have contiguous blocks, got {tuple(cache.shape)} with strides {cache.stride()} "
+            f"({str(error).splitlines()[0]})",
+            "Pass [layers, blocks, ...], or a list of [blocks, ...]",
         ) from error

@@ -43,9 +43,9 @@ def placing(
     if shape == one.sizes:
         return shape, merged(function, shape, 0, one, two)
     raise ArgumentShapeError(
-        f"{function}: write its result to input",
-        f"input is {list(one.sizes)} and the result {list(shape)}",
-        f"call {function[:-1]}, which makes a tensor",
+        f"{function}",
+        f"input is {list(one.sizes)}, and must have the shape of the result, {list(shape)}",
+        f"Call {function[:-1]}, which allocates the result",
     )
 
 
@@ -94,9 +94,9 @@ def shape_of(function: str, first: Sequence[Any], second: Sequence[Any]) -> tupl
     one, two = padded(first, rank), padded(second, rank)
     if any(a != b and a != 1 and b != 1 for a, b in zip(one, two, strict=True)):
         raise ArgumentShapeError(
-            f"{function}: the shape of its result",
-            f"input is {list(first)} and other {list(second)}",
-            "pass shapes of which each dim is that of the other, or 1",
+            f"{function}",
+            f"input and other must broadcast, got {list(first)} and {list(second)}",
+            "",
         )
     return tuple(b if a == 1 else a for a, b in zip(one, two, strict=True))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from math import pi
 from numbers import Real
 from operator import index as _index
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -27,6 +28,16 @@ NOT_A_TENSOR: Final = (
     AttributeError, IndexError, TypeError, ValueError, RuntimeError, ZeroDivisionError, OverflowError,
 )  # fmt: skip
 
+#: Functions of an fp32 product, with AITER's formulas.
+ACTIVATIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "gelu": lambda x: 0.5 * x * (1 + (x * 0.5**0.5).erf()),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + ((x + 0.044715 * x * x * x) * (2 / pi) ** 0.5).tanh()),
+    "silu": lambda x: x * x.sigmoid(),
+    "silu_exp2": lambda x: x * x.sigmoid(),
+    "relu": lambda x: x.relu(),
+    "relu6": lambda x: x.clamp(0, 6),
+}
+
 #: What ``kernelName`` of ``gemm_a16w16_asm`` may be where AITER's pinned tree has no object for the call.
 WITHOUT_ASSEMBLY: Final = "None where out is bf16, or with a bias or bpreshuffle"
 
@@ -40,7 +51,7 @@ def refuse(function: str, option: str, value: object, covered: str) -> Unsupport
     return UnsupportedError(
         f"{function}({option}={said})",
         "no prebuilt kernel covers it",
-        f"use {option}={covered}; help(aiter_prebuilt.{function}) says what each option may be",
+        f"Use {option}={covered}. For all options, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -52,7 +63,7 @@ def refuse_shuffled(function: str, tensor: str) -> UnsupportedError:
     return UnsupportedError(
         f"{function}({tensor} with is_shuffled=True)",
         "no prebuilt kernel covers it",
-        f"give {tensor} as it was before shuffle_weight; help(aiter_prebuilt.{function}) says what each tensor may be",
+        f"Pass {tensor} as it was before shuffle_weight. For all arguments, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -141,16 +152,19 @@ def no_output(function: str, error: Exception) -> ArgumentKindError:
     """
     if type(error).__name__ == "OutOfMemoryError":
         raise error
+    if isinstance(error, ArgumentKindError):
+        return ArgumentKindError(function, error.found, error.fix)
     if isinstance(error, ZeroDivisionError):
         return ArgumentKindError(
-            f"{function}: allocate its output",
-            "a size that must be 1 or more is 0, such as that of a head",
-            f"pass tensors of the shapes that help(aiter_prebuilt.{function}) names",
+            function,
+            "a size is 0 that must be at least 1, such as the head size",
+            f"For the shapes, see help(aiter_prebuilt.{function})",
         )
     return ArgumentKindError(
-        f"{function}: allocate its output",
-        f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'}",
-        f"pass torch tensors of the shapes that help(aiter_prebuilt.{function}) names",
+        function,
+        "the output cannot be allocated from these arguments "
+        f"({type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no reason given'})",
+        f"For their shapes, see help(aiter_prebuilt.{function})",
     )
 
 
@@ -313,18 +327,77 @@ def result_of(product: Callable[..., Any], kind: Any, memory: Any, **given: Any)
     """
     if is_type(kind, "f32"):
         return cast("torch.Tensor", product(**given, y=memory))
-    made: Any = product(**given)
+    return _rounded(product.__name__, product(**given), kind, memory)
+
+
+def finished(
+    function: str,
+    product: Callable[..., Any],
+    activation: Any,
+    kinds: tuple[Any, ...],
+    memory: Any,
+    **given: Any,
+) -> torch.Tensor:
+    """Add a bias to an fp32 product, apply an activation, and round once.
+
+    Args:
+        function: the public function, for errors.
+        product: takes ``given`` and returns fp32.
+        activation: a name in ``ACTIVATIONS``, empty or None.
+        kinds: what the options of the result's element type say: fp32, a 16-bit type or None.
+        memory: the caller's memory for the result, or None.
+        **given: the tensors ``A``, ``B`` and ``bias``; a bias of the type of ``A`` is the product's to add.
+
+    Raises:
+        UnsupportedError: an activation, a result's type or a gradient that nothing serves.
+        ArgumentDTypeError, ArgumentShapeError: ``bias`` or ``memory`` does not fit.
+    """
+    rows, bias = given["A"], given["bias"]
+    asked = [kind for kind in kinds if kind is not None]
+    kind = asked[0] if asked else rows.dtype if memory is None else memory.dtype
+    if any(each != kind for each in asked) or not is_result(kind, rows, "f32 bf16 f16"):
+        raise refuse(
+            function,
+            "otype",
+            asked[-1] if asked else kind,
+            "None or fp32 or bf16 or fp16, with dtype the same or None",
+        )
+    if activation and not (isinstance(activation, str) and activation in ACTIVATIONS):
+        raise refuse(function, "activation", activation, f"None or {' or '.join(map(repr, ACTIVATIONS))}")
+    if bias is not None and not is_result(bias.dtype, rows, "f32 bf16 f16"):
+        raise ArgumentDTypeError(function, f"bias is {bias.dtype}", "Pass a bias of fp32, bf16 or fp16")
+    added = bias is not None and bias.dtype != rows.dtype
+    if added and bias.requires_grad:
+        raise UnsupportedError(
+            f"{function}(requires_grad=True)",
+            "argument bias asks for a gradient, and no prebuilt kernel covers it: there is no backward here",
+            "pass it detached (.detach())",
+        )
+    if added and tuple(bias.shape) != (given["B"].shape[0],):
+        raise ArgumentShapeError(
+            function,
+            f"the shape of bias is {tuple(bias.shape)}, and B has {given['B'].shape[0]} rows",
+            "Pass one number for each row of B",
+        )
+    made: Any = product(**(given | {"bias": None} if added else given))
+    if added:
+        made = made.add_(bias)
+    if activation:
+        made = ACTIVATIONS[activation](made)
+    return _rounded(function, made, kind, memory)
+
+
+def _rounded(function: str, made: Any, kind: Any, memory: Any) -> torch.Tensor:
+    """Return ``made`` in the element type ``kind``, in the caller's ``memory`` if there is any."""
     if memory is None:
         return cast("torch.Tensor", made.to(kind))
     if memory.dtype != kind:
-        raise ArgumentDTypeError(
-            product.__name__, f"y is {memory.dtype} and the result {kind}", "Pass memory of that type for y"
-        )
+        raise ArgumentDTypeError(function, f"y must be {kind}, got {memory.dtype}", "")
     if memory.shape != made.shape:
         raise ArgumentShapeError(
-            product.__name__,
-            f"the shape of y is {tuple(memory.shape)}, that of the result {tuple(made.shape)}",
-            "Pass memory of that shape for y",
+            function,
+            f"y must be {list(made.shape)}, got {list(memory.shape)}",
+            "",
         )
     return cast("torch.Tensor", memory.copy_(made))
 

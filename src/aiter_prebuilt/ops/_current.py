@@ -24,7 +24,7 @@ def units_here() -> int:
         ordinal = torch.cuda.current_device()
     except (AssertionError, RuntimeError) as error:  # the first of a torch that was built without one
         raise DriverError(
-            "ask torch for its current GPU", str(error), "see: aiter-prebuilt doctor"
+            "get torch's current GPU", str(error), "Check the driver: aiter-prebuilt doctor"
         ) from error
     return device.facts("amd", ordinal).compute_units
 

@@ -27,6 +27,6 @@ def l2norm_input(x: Any, output_dtype: Any) -> tuple[Any, Any]:
         return x, None
     if output_dtype not in [element_type(x, name) for name in ("bf16", "f16", "f32")]:
         raise ArgumentDTypeError(
-            f"l2norm_fwd(output_dtype={output_dtype!r})", "no result has it", "pass bf16, fp16, fp32, or None"
+            f"l2norm_fwd(output_dtype={output_dtype!r})", "output_dtype must be bf16, fp16, fp32 or None", ""
         )
     return as_type(x, "f32"), output_dtype

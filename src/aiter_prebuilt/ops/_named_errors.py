@@ -15,7 +15,13 @@ from types import FunctionType
 from typing import Any, Final
 
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
-from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError, UnsupportedError
+from aiter_prebuilt.errors import (
+    AiterPrebuiltError,
+    ArgumentError,
+    ArgumentKindError,
+    NoKernelError,
+    UnsupportedError,
+)
 from aiter_prebuilt.forks import importing
 
 #: Errors that only say that some argument was of another kind.
@@ -121,6 +127,8 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
     Two of the named errors name no argument of the call: one that passes on what Python said (``_common.no_output``), and the
     refusal of an option that only an inner function has.
 
+    An error that names the operator behind the function gets the name of the function, which the user called.
+
     Args:
         function: the public function; its annotations say what each argument may be.
         error: what was raised.
@@ -131,15 +139,17 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
         ArgumentKindError: an argument is not what its annotation says, or the error itself says no more than that.
         ArgumentError: the arguments ask for more memory than the host has.
     """
-    named = isinstance(error, AiterPrebuiltError)
-    raw = _unnamed(error, given) if isinstance(error, AiterPrebuiltError) else error
-    if raw is None:
-        return
     from inspect import unwrap  # late, as above
 
     inner: Any = unwrap(function)
     name = name or inner.__name__
-    fix = f"help(aiter_prebuilt.{name}) says what each argument may be"
+    if isinstance(error, (ArgumentError, NoKernelError)):
+        error.asked = _called(error, name, given)
+    named = isinstance(error, AiterPrebuiltError)
+    raw = _unnamed(error, given) if isinstance(error, AiterPrebuiltError) else error
+    if raw is None:
+        return
+    fix = f"For what each argument may be, see help(aiter_prebuilt.{name})"
     for key, kinds in inner.__annotations__.items():
         if key != "return" and key in given and isinstance(kinds, str):
             expected = _unlike(given[key], kinds)
@@ -150,13 +160,11 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
     if named:
         return
     if isinstance(error, MemoryError):  # of the host: torch has a class of its own for devices
-        raise ArgumentError(
-            name, "the host has not enough memory for what its arguments ask for", fix
-        ) from error
+        raise ArgumentError(name, "the host has too little memory for these arguments", fix) from error
     text = (str(error).splitlines() or ["no reason given"])[0]
     if isinstance(error, _OF_ARGUMENTS) or (type(error) is RuntimeError and not text.startswith(_OF_DEVICES)):
         raise ArgumentKindError(
-            name, f"an argument does not fit ({type(error).__name__}: {text})", fix
+            name, f"an argument is wrong ({type(error).__name__}: {text})", fix
         ) from error
 
 
@@ -167,6 +175,14 @@ def _unnamed(error: AiterPrebuiltError, given: Mapping[str, Any]) -> BaseExcepti
         return error if option[1] and option[0].isidentifier() and option[0] not in given else None
     raw = error.__cause__ if isinstance(error, ArgumentKindError) else None
     return None if isinstance(raw, AiterPrebuiltError) else raw
+
+
+def _called(error: AiterPrebuiltError, name: str, given: Mapping[str, Any]) -> str:
+    """Return who refused a call of ``name``: itself, or itself and the operator whose argument it does not have."""
+    operator = error.asked.partition(" (operator ")[2].removesuffix(")") or error.asked
+    if operator == name or not operator.isidentifier():
+        return error.asked
+    return name if error.found.partition(" ")[0] in given else f"{name} (operator {operator})"
 
 
 def _unlike(value: Any, kinds: str) -> str:

@@ -18,7 +18,7 @@ def rows_of(function: str, x: torch.Tensor) -> tuple[int, int]:
     """
     if len(x.shape) != 2:
         raise ArgumentShapeError(
-            function, f"x has {len(x.shape)} dims, {list(x.shape)}", "Pass rows: x.reshape(-1, x.shape[-1])"
+            function, f"x must have 2 dims, got {list(x.shape)}", "Reshape it: x.reshape(-1, x.shape[-1])"
         )
     rows, columns = x.shape
     return rows, columns
@@ -32,6 +32,6 @@ def whole_groups(function: str, columns: int, size: int) -> int:
     """
     if columns % size:
         raise ArgumentShapeError(
-            function, f"x has {columns} columns, which is not a multiple of {size}", "Pad its rows"
+            function, f"the columns of x must be a multiple of {size}, got {columns}", "Pad its rows"
         )
     return columns // size

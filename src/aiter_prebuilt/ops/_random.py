@@ -19,16 +19,16 @@ def pair(function: str, found: Any, said: Any) -> tuple[int, int]:
     """
     if len(found) != 2 or not all(isinstance(number, int) for number in found):
         raise ArgumentKindError(
-            f"{function}: argument generator",
-            f"it is {said!r}",
-            "pass torch's generator of the device, or two integers: (seed, offset)",
+            f"{function}",
+            f"generator must be torch's generator of the device or two integers (seed, offset), got {said!r}",
+            "",
         )
     seed, offset = int(found[0]) % _WORD, int(found[1])
     if not 0 <= offset < _WORD // 2:
         raise ArgumentKindError(
-            f"{function}: argument generator",
-            f"its offset is {offset}",
-            "pass an offset from 0 to 2**63 - 1",
+            f"{function}",
+            f"the offset of generator must be 0 to 2**63 - 1, got {offset}",
+            "",
         )
     return seed - _WORD if seed >> 63 else seed, offset
 
@@ -43,8 +43,8 @@ def default(tensor: Any) -> Any:
     if torch is None:
         raise ArgumentKindError(
             "draw numbers",
-            "no generator is given, and no torch is loaded that has one",
-            "pass (seed, offset)",
+            "no generator is given, and torch, which has a default one, is not loaded",
+            "Pass generator=(seed, offset)",
         )
     place = tensor.device.index
     return torch.cuda.default_generators[torch.cuda.current_device() if place is None else place]

@@ -87,9 +87,9 @@ def plain(inp: Any, res_inp: Any, weight: Any, epsilon: Any) -> Any:
     packed_inp, columns, width = fused(inp, res_inp, weight, epsilon, Given(), codes=False)
     if columns != width:
         raise ArgumentShapeError(
-            f"{_FUSED}_..._quant(w {list(weight.shape)})",
-            f"inp has {columns} columns",
-            f"pass w of [{columns}]",
+            f"{_FUSED}_..._quant",
+            f"w must be [{columns}], got {list(weight.shape)}",
+            "",
         )
     return packed_inp
 
@@ -100,15 +100,11 @@ def matrix(inp: Any) -> Any:
     Raises:
         ArgumentError: it is none of torch's, or no matrix of whole groups of 32 columns.
     """
-    asked = f"{_FUSED}_mxfp4_quant(inp {list(inp.shape)})"
+    asked = f"{_FUSED}_mxfp4_quant"
     if isinstance(inp, tuple):
-        raise ArgumentKindError(
-            asked, "its results are torch's, and inp is none of torch's", "pass torch tensors"
-        )
+        raise ArgumentKindError(asked, "inp must be a torch tensor, as the results are", "")
     if len(inp.shape) != 2 or inp.shape[-1] % 32:
-        raise ArgumentShapeError(
-            asked, "it is no matrix of whole groups of 32 columns", "pass [M, 32 * groups]"
-        )
+        raise ArgumentShapeError(asked, f"inp must be [M, 32 * groups], got {list(inp.shape)}", "")
     return inp
 
 
@@ -135,19 +131,21 @@ def rows(function: str, tensors: tuple[Any, ...], weight: Any, columns: int, eps
 def _columns(inp: Any, given: Given) -> int:
     """Columns of ``out``, as it has them or as the caller says."""
     if len(inp.shape) == 0:
-        raise ArgumentShapeError(f"{_FUSED}(inp [])", "it has no columns", "pass [..., N]")
+        raise ArgumentShapeError(_FUSED, "inp must have at least 1 dim, got []", "")
     said = number(given.columns)
     if not isinstance(said, int):
-        raise ArgumentKindError(f"{_FUSED}(out_hidden_dim={said!r})", "it is no number of columns", "pass 0")
+        raise ArgumentKindError(
+            _FUSED, f"out_hidden_dim must be an int, got {said!r}", "Pass 0 for the columns of out"
+        )
     if given.out is None:
         return said or int(inp.shape[-1])
     tensor_of(_FUSED, "out", given.out)
     found = given.out.shape[-1] if len(given.out.shape) else 0
     if said not in (0, found):
         raise ArgumentShapeError(
-            f"{_FUSED}(out_hidden_dim={said})",
-            f"out is {list(given.out.shape)}",
-            f"pass 0, or out of {said} columns",
+            _FUSED,
+            f"out_hidden_dim must be 0 or the columns of out, {found}, got {said}",
+            "",
         )
     return int(found)
 
@@ -168,12 +166,12 @@ def check(function: str, tensors: Sequence[Expected], epsilon: Any) -> None:
         for other, (start, stop) in zip(rest[:at], spans[:at], strict=True):
             if (each.written or other.written) and max(begin, start) < min(end, stop):
                 raise ArgumentStrideError(
-                    f"{function}({other.name} and {each.name})",
-                    "they share memory, and one of them is written",
-                    f"pass another tensor as {each.name if each.written else other.name}",
+                    function,
+                    f"{other.name} and {each.name} share memory, and one of them is written",
+                    f"Pass another tensor as {each.name if each.written else other.name}",
                 )
     if not isinstance(epsilon, Real):
-        raise ArgumentKindError(f"{function}(epsilon={epsilon!r})", "it is no number", "pass 1e-6, or alike")
+        raise ArgumentKindError(function, f"epsilon must be a float, got {epsilon!r}", "")
 
 
 def tensor_of(function: str, name: str, value: Any) -> tuple[Any, Any, Any]:
@@ -186,9 +184,9 @@ def tensor_of(function: str, name: str, value: Any) -> tuple[Any, Any, Any]:
         return value.shape, value.dtype, value.device
     except AttributeError:
         raise ArgumentKindError(
-            f"{function}({name} of {type(value).__name__})",
-            "it is no tensor",
-            "pass one on this rank's device",
+            function,
+            f"{name} must be a tensor on this rank's device, got an object of type {type(value).__name__}",
+            "",
         ) from None
 
 
@@ -198,20 +196,19 @@ def _one(function: str, each: Expected, first: Expected) -> None:
     fits = kind in each.kinds and shape == each.shape and _contiguous(each.tensor)
     if fits and each.tensor.device == first.tensor.device:
         return  # at once: this stands before a launch
-    asked = f"{function}({each.name} {kind or each.tensor.dtype}{list(shape)})"
     if kind not in each.kinds:
-        raise ArgumentDTypeError(asked, "it is of another type", f"pass {' or '.join(each.kinds)}")
-    if shape != each.shape:
-        raise ArgumentShapeError(
-            asked, f"{first.name} is {list(first.tensor.shape)}", f"pass {each.name} of {list(each.shape)}"
+        raise ArgumentDTypeError(
+            function, f"{each.name} must be {' or '.join(each.kinds)}, got {kind or each.tensor.dtype}", ""
         )
+    if shape != each.shape:
+        raise ArgumentShapeError(function, f"{each.name} must be {list(each.shape)}, got {list(shape)}", "")
     if not _contiguous(each.tensor):
-        raise ArgumentStrideError(asked, "it is not contiguous", "pass a contiguous one")
+        raise ArgumentStrideError(function, f"{each.name} must be contiguous", "Call contiguous() on it")
     if each.tensor.device != first.tensor.device:
         raise ArgumentDeviceError(
-            asked,
-            f"it is on {each.tensor.device}, {first.name} on {first.tensor.device}",
-            f"move it to {first.tensor.device}",
+            function,
+            f"{each.name} must be on {first.tensor.device}, as {first.name} is; got {each.tensor.device}",
+            "Move it there",
         )
 
 

@@ -52,9 +52,9 @@ class _TorchRanks:
         backend = str(dist.get_backend(group))
         if backend == "nccl":
             raise UnsupportedError(
-                "meet the other ranks through this group",
-                "its backend is nccl, which exchanges tensors of devices alone",
-                'pass a group of the host: torch.distributed.new_group(backend="gloo")',
+                "connect the ranks of this group",
+                "its backend is nccl, which only exchanges GPU tensors",
+                'Pass a group with a CPU backend: torch.distributed.new_group(backend="gloo")',
             )
         self._group = group
         self.rank: int = dist.get_rank(group)
@@ -109,9 +109,9 @@ def on_one_host(ranks: Ranks, bounds: tuple[int, int]) -> bool:
     for rank, each in enumerate(said):
         if each[1:] != mine[1:]:
             raise UnsupportedError(
-                f"meet rank {rank}",
-                f"version and bounds of messages are {each[1:]} there and {mine[1:]} here",
-                "install the same aiter-prebuilt for all ranks and give all the same max_size and AITER_CUSTOM_AR_*_SIZE",
+                f"connect to rank {rank}",
+                f"its version and message sizes are {each[1:]}, and {mine[1:]} here",
+                "Use the same aiter-prebuilt, max_size and AITER_CUSTOM_AR_*_SIZE in all ranks",
             )
     return all(each[0] == mine[0] for each in said)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import refuse
 
 #: The most queries of a sequence that AITER's objects of ``pa_fwd_asm`` take.
@@ -146,12 +147,18 @@ def of_table(
 
     Raises:
         UnsupportedError: there is a table, and nothing says how many keys there are.
+        ArgumentShapeError: there is a table, and pages have no keys.
     """
     if table is None:
         return lists, last
     if keys is None:
         raise refuse(function, "seqlen_k", None, "a tensor, with block_table")
-    *made, last = table_lists(lists[0], table, keys, page_of(k))
+    page = page_of(k)
+    if page == 0:
+        raise ArgumentShapeError(
+            function, "argument k: its pages have no keys", "make the cache with a page size of at least 1"
+        )
+    *made, last = table_lists(lists[0], table, keys, page)
     return tuple(made), last
 
 

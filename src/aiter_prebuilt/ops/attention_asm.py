@@ -205,12 +205,14 @@ def pa_fwd_asm(
     ``softmax(Q @ K.T / sqrt(d)) @ V`` of one to four queries for each sequence, over a paged cache; AITER's assembly.
 
     Args:
-        Q: [s, hq, 128] bf16 or fp16, contiguous, hq up to 16 times hk; with several queries 8 times for a 16-bit cache, or for
-            more than two. Over an 8-bit cache, with more than two queries, a row behind its end may be read.
-        K: [blocks, hk, 128 / x, 16, x] of the same type, fp8 or int8: 16 keys a block, x elements of a key (16 bytes) together.
-        V: [blocks, hk, 16 / x, 128, x]: x values of an element together. Dense also as [blocks, hk, 128, 16], which AITER takes
-            for another name of the same memory. Both have the same strides of blocks and heads, and at most 2 GiB. On gfx942,
-            with bf16, an fp8 cache and hq 10 times hk a block may have 1024 keys.
+        Q: [s, hq, 128] bf16 or fp16, contiguous, hq a multiple of hk. Over an 8-bit cache, with more than two queries, a row
+            behind its end may be read.
+        K: [blocks, hk, 128 / x, keys, x] of the same type, fp8 or int8: the keys of a block, a multiple of x, and x elements of
+            a key (16 bytes) together.
+        V: [blocks, hk, keys / x, 128, x]: x values of an element together. Dense also as [blocks, hk, 128, keys], which AITER
+            takes for another name of the same memory. Both have the same strides of blocks and heads. AITER's assembly takes
+            16 keys a block and 2 GiB (on gfx942 also 1024 keys, with bf16, an fp8 cache and hq 10 times hk), and hq up to 16
+            times hk, with several queries 8 times for a 16-bit cache, or for more than two; a kernel of ours takes the rest.
         block_tables: [s, n] int32, the blocks of each sequence in order.
         context_lens: [s] int32, keys of each, 1 and more, those of its queries among them. With 241 to 255 keys AITER's objects
             for blocks of 16 count what lies behind the last, too, and from 256 on some lack a wait (the repository's
@@ -223,8 +225,9 @@ def pa_fwd_asm(
         qo_indptr: [s + 1] int32: where the queries of each sequence start in Q, and where the last end, 1 to max_qlen of each
             (max_qlen, where a block has 1024 keys). The last sees all keys, the one before it one fewer. Without it each sequence
             has one.
-        high_precision: of an fp8 cache with hq up to 8 times hk: probabilities are fp8 for the product with V (0), bf16 for those
-            of the last 256 keys if these are fewer (1), or bf16 for all (2, which no other 8-bit cache takes).
+        high_precision: of an fp8 cache of 16 keys a block, one query, hq up to 8 times hk: probabilities are fp8 for the
+            product with V (0), bf16 for those of the last 256 keys if these are fewer (1), or bf16 for all (2, which no other
+            8-bit cache takes).
         kernelName: symbol of AITER's object to take, chosen when None; in those of ``..._mtp_msk0E`` each query of a sequence
             sees all its keys.
 

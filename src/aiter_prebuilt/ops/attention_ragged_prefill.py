@@ -59,7 +59,7 @@ def mha_batch_prefill_func(
     Args:
         q: [sq, hq, d] bf16, fp16, or fp8 with an fp8 cache, the queries of all sequences, d up to 256. The last dim of each
             tensor must be contiguous.
-        k: [pages, page size, hk, d] of the same type, or fp8 with bf16, or [pages, hk, d], pages of one key; hq is a multiple of
+        k: [pages, page size, hk, d] of the same type, or fp8, or [pages, hk, d], pages of one key; hq is a multiple of
             hk.
         v: [pages, page size, hk, dv] or [pages, hk, dv]. Or both of the type of q in groups of x elements, 16 bytes, all but
             pages and heads contiguous: k [pages, hk, d / x, page size, x], v [pages, hk, page size / x, dv, x].

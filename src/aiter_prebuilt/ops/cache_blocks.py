@@ -59,14 +59,14 @@ def swap_blocks(src: torch.Tensor, dst: torch.Tensor, block_mapping: torch.Tenso
     """
     if block_mapping.device.type != "cpu":
         raise ArgumentKindError(
-            "swap_blocks: argument block_mapping", f"it is on {block_mapping.device}", "pass it on the host"
+            "swap_blocks", f"block_mapping must be on the CPU, got {block_mapping.device}", "Call cpu() on it"
         )
     for source, target, count in _runs(block_mapping.tolist()):
         if min(source, target) < 0 or source + count > src.shape[0] or target + count > dst.shape[0]:
             raise ArgumentKindError(
-                "swap_blocks: argument block_mapping",
-                f"it says {source} to {target}, of {src.shape[0]} and {dst.shape[0]} blocks",
-                "pass pairs of blocks that there are",
+                "swap_blocks",
+                f"block_mapping must name blocks below {src.shape[0]} and {dst.shape[0]}, got {source} to {target}",
+                "",
             )
         dst[target : target + count].copy_(src[source : source + count], non_blocking=True)
 

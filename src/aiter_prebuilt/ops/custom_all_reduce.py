@@ -42,7 +42,7 @@ def _bound(variable: str, default: int) -> int:
 
 
 def _misfit(asked: str, found: str, shape: Iterable[int]) -> ArgumentShapeError:
-    return ArgumentShapeError(asked, found, f"give a contiguous out of {list(shape)}")
+    return ArgumentShapeError(asked, found, f"Pass a contiguous out of {list(shape)}")
 
 
 class CustomAllreduce(RankNorms):

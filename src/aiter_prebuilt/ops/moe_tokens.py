@@ -32,11 +32,13 @@ def moe_fused_gate(
     and sum to 1.
 
     Args:
-        input: [M, E] bf16, fp16 or fp32: 256 experts in 8 groups, or 128 in 4. NaN counts as the sigmoid 0.
+        input: [M, E] bf16, fp16 or fp32: 256 experts in 8 groups, or 128 in 4; a strided one is copied. NaN counts as the
+            sigmoid 0.
         bias: [E] of the same type. In the groups chosen must be ``topk`` experts above -infinity, else AITER's kernel takes one
             twice.
         topk_weights: [M, topk] fp32, written: the sigmoids of those experts, which sum to 1. The first dim may be strided.
-        topk_ids: [M, topk] int32, written, with the same strides; of experts with the same score the order is not defined.
+        topk_ids: [M, topk] int32, written; of experts with the same score the order is not defined. Other strides than those of
+            ``topk_weights`` are written through copies.
         num_expert_group: 8 or 4; a group counts as the sum of its two best.
         topk_group: groups of which experts are taken.
         topk: 64 at most, and no more than those groups have.

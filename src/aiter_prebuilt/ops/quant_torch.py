@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Between two neighbours of e2m1's 0, 0.5, 1, 1.5, 2, 3, 4, 6. A value halfway becomes the even code.
 _HALFWAY: Final = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
+#: Elements that are quantised at once: float32 copies of a whole KV cache would take four times its memory.
+_AT_ONCE: Final = 1 << 26
 
 
 def pertoken_quant(
@@ -51,6 +53,16 @@ def pertoken_quant(
     import torch
 
     kind = quant_dtype or torch.int8
+    if scale is None and x_scale is None and _divides(x):
+        codes = torch.empty(x.shape, dtype=kind, device=x.device)
+        scale = torch.empty((*x.shape[:-1], 1), dtype=scale_dtype or torch.float32, device=x.device)
+        step = max(1, _AT_ONCE * x.shape[0] // x.numel())
+        for first in range(0, x.shape[0], step):
+            part = slice(first, first + step)
+            codes[part], scale[part] = pertoken_quant(
+                x[part], scale_dtype=scale_dtype, quant_dtype=kind, dtypeMax=dtypeMax
+            )
+        return codes, scale
     values = x.to(torch.float32) if x_scale is None else x.to(torch.float32) * x_scale
     if scale is None:
         scale = values.abs().amax(-1, keepdim=True) / (dtypeMax or _largest(kind))
@@ -90,7 +102,7 @@ def per_tensor_quant(
     values = x.to(torch.float32)
     if scale is None and not values.numel():
         raise ArgumentShapeError(
-            "per_tensor_quant", f"x has no elements: {list(x.shape)}", "Pass a scale: there is no largest one"
+            "per_tensor_quant", f"x must have elements to compute a scale, got {list(x.shape)}", "Pass scale"
         )
     if scale is None:
         scale = values.abs().amax() / (dtypeMax or _largest(kind))
@@ -201,6 +213,15 @@ def _largest(kind: torch.dtype) -> float:
     if kind == torch.float4_e2m1fn_x2:  # torch has no largest value of it
         raise refuse("get_torch_quant", "quant_dtype", kind, "torch.int8 or an fp8, or QuantType.per_1x32")
     return float((torch.finfo if kind.is_floating_point else torch.iinfo)(kind).max)
+
+
+def _divides(x: torch.Tensor) -> bool:
+    """Tell whether a tensor is quantised in parts of its first dim, which saves memory."""
+    import torch
+
+    if x.numel() <= _AT_ONCE or x.dim() < 2 or x.shape[0] < 2 or torch.compiler.is_compiling():
+        return False
+    return not (x.requires_grad and torch.is_grad_enabled())
 
 
 def _codes(values: torch.Tensor, kind: torch.dtype) -> torch.Tensor:

@@ -71,9 +71,9 @@ def init_custom_qr(
         raise refuse("init_custom_qr", "world_size", world_size, "2, 4 or 8")
     if not _whole(rank) or not 0 <= rank < world_size:
         raise ArgumentKindError(
-            f"init_custom_qr(rank={rank}, world_size={world_size})",
-            "there is no such rank",
-            f"pass 0 to {world_size - 1}",
+            "init_custom_qr",
+            f"rank must be 0 to {world_size - 1}, got {rank}",
+            "",
         )
     largest = _most(qr_max_size)
     blocks = RankBlocks(rank, world_size, place_of(device), min(largest, _AT_ONCE))
@@ -141,9 +141,9 @@ def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
     blocks = _made("qr_open_handles", fa).blocks
     if len(handle_ptrs) != blocks.world:
         raise ArgumentShapeError(
-            f"qr_open_handles(handle_ptrs of {len(handle_ptrs)} ranks)",
-            f"the communicator has {blocks.world}",
-            "pass one address or tensor for each rank, in their order",
+            "qr_open_handles",
+            f"handle_ptrs must have one handle for each of {blocks.world} ranks, got {len(handle_ptrs)}",
+            "Pass them in the order of the ranks",
         )
     blocks.open([_handle(each) for each in handle_ptrs])
 
@@ -155,9 +155,9 @@ def _handle(told: Any) -> bytes:
     found = bytes(told.flatten().tolist())
     if len(found) != HANDLE_BYTES:
         raise ArgumentShapeError(
-            f"qr_open_handles(a handle of {len(found)} bytes)",
-            f"one has {HANDLE_BYTES}",
-            "pass what qr_get_handle gave",
+            "qr_open_handles",
+            f"a handle must have {HANDLE_BYTES} bytes, got {len(found)}",
+            "Pass what qr_get_handle returned",
         )
     return found
 
@@ -247,7 +247,9 @@ def qr_all_reduce_rmsnorm(
     elements = nbytes(inp) // BY_NAME[kind_of(inp)].itemsize
     if not _whole(hidden_dim) or hidden_dim < 1 or elements % hidden_dim:
         raise ArgumentShapeError(
-            f"{name}(hidden_dim={hidden_dim})", f"inp has {elements} elements", "pass inp's columns"
+            name,
+            f"hidden_dim must divide the {elements} elements of inp, got {hidden_dim}",
+            "Pass inp's columns",
         )
     checks.rows(name, tensors, weight, hidden_dim, eps)
     total = made(tensors[0])
@@ -279,9 +281,9 @@ def _made(function: str, fa: int) -> _Made:
     found = _COMMUNICATORS.get(fa)
     if found is None:
         raise ArgumentKindError(
-            f"{function}(fa={fa!r})",
-            "it is no communicator, or was destroyed",
-            "pass what init_custom_qr gave",
+            function,
+            f"fa must be an open communicator, got {fa!r}",
+            "Pass what init_custom_qr returned",
         )
     return found
 
@@ -295,9 +297,9 @@ def _most(qr_max_size: Any) -> int:
     bound = 0 if qr_max_size is None else number(qr_max_size)
     if not isinstance(bound, int) or bound < 0:
         raise ArgumentKindError(
-            f"init_custom_qr(qr_max_size={qr_max_size!r})",
-            "it is no number of bytes",
-            "pass a whole number of bytes, or None for qr_max_size()",
+            "init_custom_qr",
+            f"qr_max_size must be a number of bytes or None, got {qr_max_size!r}",
+            "",
         )
     return min(bound or _LARGEST, _LARGEST)
 
@@ -313,20 +315,18 @@ def _bits(function: str, quant_level: Any, world: int) -> int:
 
 def _fitting(function: str, largest: int, inp: Any, out: Any) -> None:
     """Check that two messages have one type and a valid size."""
-    asked = f"{function}(inp {kind_of(inp)} {list(inp.shape)}, {kind_of(out)} {list(out.shape)})"
+    got = f"{kind_of(inp)} {list(inp.shape)} and {kind_of(out)} {list(out.shape)}"
     size = nbytes(inp)
     if kind_of(inp) != kind_of(out) or size != nbytes(out):
-        raise ArgumentShapeError(asked, "they differ", "pass tensors of one type and size")
+        raise ArgumentShapeError(function, f"inp and out must have one type and size, got {got}", "")
     if size % _PACK or size > largest or not aligned(inp) or not aligned(out):
         raise ArgumentShapeError(
-            asked,
-            f"a message is a multiple of 16 bytes at a multiple of 16, at most {largest} bytes, and this has {size}",
-            "give it to the library's all-reduce",
+            function,
+            f"inp and out must be aligned to 16 bytes, and have a multiple of 16 bytes, at most {largest}; got {size} bytes",
+            "Use the library's all-reduce",
         )
     if not dense(out) or (packed(out) is not out and not _alike(inp, out)):
-        raise ArgumentShapeError(
-            asked, "what is written lies in memory in another order", "pass a contiguous one"
-        )
+        raise ArgumentShapeError(function, "out must have the memory order of inp", "Pass contiguous tensors")
 
 
 def _alike(inp: Any, out: Any) -> bool:

@@ -31,7 +31,7 @@ class TunedGemm:
         Args:
             inp: [..., K] bf16 or fp16.
             weights: [N, K] of the same type.
-            bias: [N], or None.
+            bias: [N] of the same type, or None; another float type is added to the fp32 result, which is rounded once.
             otype: type of the result: that of ``inp`` (None), fp32, or the other 16-bit type, rounded once from fp32.
             scale_a: only None is supported.
             scale_b: only None is supported.
@@ -47,6 +47,7 @@ class TunedGemm:
         """
         try:
             plain = scale_a is scale_b is scale_c is None and (otype is None or otype is inp.dtype)
+            plain = plain and (bias is None or bias.dtype is inp.dtype)
         except Exception as error:
             blame(TunedGemm.mm, error, locals(), "tgemm.mm")
             raise

@@ -148,14 +148,15 @@ class _Dense(torch.autograd.Function):
         """Return the gradients of the four tensors."""
         if dout is None:
             return (None,) * 9
+        saved = ctx.saved_tensors  # once: a checkpoint computes them anew when they are asked for
         with torch.no_grad():
-            made = _Dense.gradients(ctx, dout)
-        return (*_first_order("flash_attn_func", made, dout, *ctx.saved_tensors[:4]), *(None,) * 5)
+            made = _Dense.gradients(ctx, dout, *saved)
+        return (*_first_order("flash_attn_func", made, dout, *saved[:4]), *(None,) * 5)
 
     @staticmethod
-    def gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
+    def gradients(ctx: Any, dout: torch.Tensor, *saved: Any) -> tuple[Any, ...]:
         """Launch the backward kernels."""
-        q, k, v, sink, out, lse = ctx.saved_tensors
+        q, k, v, sink, out, lse = saved
         scale, left, right, rounding, deterministic = ctx.options
         tensors = (_rows(dout), q, k, v, out, lse)
         how = (0.0, scale, False, left, right)
@@ -210,14 +211,15 @@ class _Ragged(torch.autograd.Function):
         """Return the gradients of the four tensors. Rows of no sequence have gradients of 0."""
         if dout is None:
             return (None,) * 16
+        saved = ctx.saved_tensors  # once: a checkpoint computes them anew when they are asked for
         with torch.no_grad():
-            made = _Ragged.gradients(ctx, dout)
-        return (*_first_order("flash_attn_varlen_func", made, dout, *ctx.saved_tensors[:4]), *(None,) * 12)
+            made = _Ragged.gradients(ctx, dout, *saved)
+        return (*_first_order("flash_attn_varlen_func", made, dout, *saved[:4]), *(None,) * 12)
 
     @staticmethod
-    def gradients(ctx: Any, dout: torch.Tensor) -> tuple[Any, ...]:
+    def gradients(ctx: Any, dout: torch.Tensor, *saved: Any) -> tuple[Any, ...]:
         """Launch the backward kernels."""
-        q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = ctx.saved_tensors
+        q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = saved
         most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
         dout = _rows(dout)
         sink_asks = sink is not None and ctx.needs_input_grad[3]
@@ -283,7 +285,7 @@ def _no_backward(function: str, option: str, fix: str) -> UnsupportedError:
     """Build the error for an option of forward kernels alone."""
     return UnsupportedError(
         f"{function}({option})",
-        "a tensor requires a gradient, and no prebuilt kernel has the backward of this option",
+        "a tensor requires a gradient, and this option has no backward",
         f"{fix}, or call it under torch.no_grad()",
     )
 

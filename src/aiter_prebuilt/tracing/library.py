@@ -141,8 +141,8 @@ def _refuse_gradients(signature: Signature, args: tuple[Any, ...]) -> None:
         if tensor is not None and tensor.requires_grad:
             raise UnsupportedError(
                 f"{signature.name}(requires_grad=True)",
-                f"argument {spec.name} asks for a gradient, and no prebuilt kernel covers it: there is no backward here",
-                "pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()",
+                f"{spec.name} requires a gradient, and no prebuilt kernel covers it: there is no backward",
+                "Pass it detached (.detach()), or call it under torch.no_grad() or torch.inference_mode()",
             )
 
 

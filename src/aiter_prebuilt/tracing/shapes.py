@@ -90,7 +90,7 @@ class Bound:
         ]
         for spec, each in zip(signature.arguments, tensors, strict=True):
             if each is None and not spec.optional:
-                raise ArgumentKindError(self._about(spec), "None, and it is not optional", "Pass a tensor")
+                raise ArgumentKindError(self.signature.name, f"{spec.name} must be a tensor, got None", "")
         for spec, tensor in given:
             self._check_device(spec, tensor, given[0])
             self._check_type(spec, tensor)
@@ -104,15 +104,12 @@ class Bound:
     def _rule(self, text: str) -> Rule:
         return rule(text, self.symbols)
 
-    def _about(self, spec: Tensor) -> str:
-        return f"{self.signature.name}: argument {spec.name}"
-
     def _check_device(self, spec: Tensor, tensor: torch.Tensor, first: tuple[Tensor, torch.Tensor]) -> None:
         if tensor.device != first[1].device:
             raise ArgumentDeviceError(
-                self._about(spec),
-                f"it is on {tensor.device} and {first[0].name} is on {first[1].device}",
-                "All tensors of a call must be on one device",
+                self.signature.name,
+                f"{spec.name} must be on {first[1].device}, as {first[0].name} is; got {tensor.device}",
+                "Move all tensors of a call to one device",
             )
 
     def _check_type(self, spec: Tensor, tensor: torch.Tensor) -> None:
@@ -122,8 +119,8 @@ class Bound:
         if tensor.dtype not in wanted:
             says = " or ".join(str(each) for each in wanted)
             raise ArgumentDTypeError(
-                self._about(spec),
-                f"its type is {tensor.dtype}, the signature says {says}",
+                self.signature.name,
+                f"{spec.name} must be {says}, got {tensor.dtype}",
                 "Convert it first",
             )
         if spec.type in self.signature.types:
@@ -134,8 +131,8 @@ class Bound:
         shape, dims = tuple(tensor.shape), len(spec.dims)
         if len(shape) + 1 < dims if spec.star else len(shape) != dims:
             raise ArgumentShapeError(
-                self._about(spec),
-                f"its shape {list(shape)} has {len(shape)} dims, the signature says [{'*' * spec.star}{', '.join(spec.dims)}]",
+                self.signature.name,
+                f"{spec.name} must be [{'*' * spec.star}{', '.join(spec.dims)}], got {list(shape)} ({len(shape)} dims)",
                 "Reshape it",
             )
         if not spec.star:
@@ -148,8 +145,8 @@ class Bound:
         if text == "_":
             return
         wanted = self.sizes.setdefault(text, size) if text.isidentifier() else self._rule(text)(self.sizes)
-        found = f"a size of it is {size}, and {text} is {wanted}"
-        error = ArgumentShapeError(self._about(spec), found, "Pass tensors whose sizes agree")
+        found = f"a dim of {spec.name} must be {text} = {wanted}, got {size}"
+        error = ArgumentShapeError(self.signature.name, found, "")
         if isinstance(size, int) and isinstance(wanted, int):
             if size != wanted:
                 raise error

@@ -47,6 +47,7 @@ def install() -> None:
         os.environ[name] = path
     from aiter_prebuilt_emulator.torch_device import (
         autograd,
+        compiler,
         cuda,
         defaults,
         exchange,
@@ -59,6 +60,7 @@ def install() -> None:
     )
 
     cuda.install()
+    compiler.install()
     defaults.install()
     functions.install()
     growth.install()

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import re
-from functools import cache
+from collections.abc import Callable
+from functools import cache, wraps
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -186,6 +187,16 @@ def _names() -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _another(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a second function that calls the first: Dynamo registers one handler for each object."""
+
+    @wraps(function)
+    def call(*args: Any, **keywords: Any) -> Any:
+        return function(*args, **keywords)
+
+    return call
+
+
 def install() -> None:
     """In the place of what a CPU build has."""
     if driver.status("hipInit", 0) != driver.NO_DEVICE:  # every device may be hidden
@@ -202,6 +213,6 @@ def install() -> None:
     accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
     accelerator.current_device_index = accelerator.current_device_idx = current_device
     accelerator.set_device_index = accelerator.set_device_idx = set_device
-    accelerator.synchronize = synchronize
-    accelerator.current_stream = streams.current_stream
-    accelerator.set_stream = streams.set_stream
+    accelerator.synchronize = _another(synchronize)
+    accelerator.current_stream = _another(streams.current_stream)
+    accelerator.set_stream = _another(streams.set_stream)

@@ -34,7 +34,7 @@ _RESIZABLE: Final[Any] = torch.UntypedStorage.resizable
 
 def resize_storage(storage: torch.UntypedStorage, size: int) -> torch.UntypedStorage:
     """``UntypedStorage.resize_``: all tensors on it see the new memory, which begins with the old bytes."""
-    ordinal = memory.BLOCKS.get(storage.data_ptr())
+    ordinal = memory.place_of_storage(storage)
     if ordinal is None:
         _RESIZE(storage, size)
         return storage
@@ -55,7 +55,7 @@ def resize_storage(storage: torch.UntypedStorage, size: int) -> torch.UntypedSto
 
 
 def _resizable(storage: torch.UntypedStorage) -> bool:
-    return storage.data_ptr() in memory.BLOCKS or bool(_RESIZABLE(storage))
+    return memory.place_of_storage(storage) is not None or bool(_RESIZABLE(storage))
 
 
 def install() -> None:

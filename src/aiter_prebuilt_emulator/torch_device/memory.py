@@ -86,9 +86,17 @@ def place_of(tensor: torch.Tensor) -> int | None:
         if tensor.layout is not torch.strided:
             return None
         try:
-            return BLOCKS.get(tensor.untyped_storage().data_ptr())
+            return place_of_storage(tensor.untyped_storage())
         except (RuntimeError, NotImplementedError):
             return None  # it has none
+
+
+def place_of_storage(storage: torch.UntypedStorage) -> int | None:
+    """Return the ordinal of a storage's device, -1 for pinned memory.
+
+    None: torch's own memory, or none at all, as while a compiler traces.
+    """
+    return None if storage.device.type == "meta" else BLOCKS.get(storage.data_ptr())
 
 
 def ordinal_of(tensor: torch.Tensor) -> int | None:

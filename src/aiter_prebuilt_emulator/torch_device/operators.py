@@ -202,6 +202,16 @@ def _pinned(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, A
 _SPECIAL: Final[dict[Any, Callable[..., Any]]] = {}
 
 
+def _traces() -> bool:
+    """Tell whether a compiler traces: its tensors have no elements, and a GPU is only a name."""
+    native: Any = torch._C
+    # Dynamo reads this function, too, and knows only the first name.
+    return (
+        torch.compiler.is_dynamo_compiling()
+        or native._get_dispatch_mode(native._TorchDispatchModeKey.FAKE) is not None
+    )
+
+
 class Mode(TorchFunctionMode):
     """Sees the calls of the thread that has entered it."""
 
@@ -210,7 +220,7 @@ class Mode(TorchFunctionMode):
     ) -> Any:
         """One call."""
         del types
-        if func is torch.device:
+        if func is torch.device or _traces():
             return func(*args, **(kwargs or {}))
         special = _SPECIAL.get(func)
         if special is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import (
     element_type,
+    finished,
     is_result,
     is_type,
     new_results,
@@ -75,7 +76,8 @@ def gemm_a16w16(
     Args:
         A: [..., K] bf16 or fp16, rows may be strided.
         B: [N, K] bf16 or fp16, rows may be strided; as it is: one that ``shuffle_weight`` marked is refused.
-        bias: [N] bf16 or fp16, or None.
+        bias: [N] bf16 or fp16, or None; one of another float type is added to the result of ``gemm_a16w16_fp32``, which is
+            rounded once.
         otype: the type of the result, that of A when None; fp32 is ``gemm_a16w16_fp32``, and the other 16-bit type is its result,
             rounded once; only None and A.dtype and fp32 and bf16 and fp16 are supported.
         scale_a: only None is supported.
@@ -84,7 +86,8 @@ def gemm_a16w16(
         dtype: otype, as AITER's Triton function calls it; only None and A.dtype and fp32 and bf16 and fp16 are supported.
         y: [..., N] bf16 or fp16 or fp32, contiguous, written and returned; made when None.
         config: how AITER's kernel divides the product: ours is chosen by its sizes; accepted and ignored.
-        activation: only None is supported.
+        activation: of the result of ``gemm_a16w16_fp32``, before it is rounded: gelu, gelu_tanh, silu, silu_exp2, relu, relu6 or
+            None.
         skip_reduce: only False is supported.
         kernel_type: as config; accepted and ignored.
         backend: as config; accepted and ignored.
@@ -108,10 +111,12 @@ def gemm_a16w16(
             raise refuse("gemm_a16w16", "scale_b", scale_b, "None")
         if scale_c is not None:
             raise refuse("gemm_a16w16", "scale_c", scale_c, "None")
-        if activation is not None:
-            raise refuse("gemm_a16w16", "activation", activation, "None")
         if skip_reduce is not False and (hasattr(skip_reduce, "shape") or skip_reduce):
             raise refuse("gemm_a16w16", "skip_reduce", skip_reduce, "False")
+        if activation is not None or (bias is not None and getattr(bias, "dtype", A.dtype) != A.dtype):
+            return finished(
+                "gemm_a16w16", gemm_a16w16_fp32, activation, (otype, dtype), y, A=A, B=B, bias=bias
+            )
         if otype is not None and otype != A.dtype:
             if is_result(otype, A, "f32 bf16 f16") and dtype in (None, otype):
                 return result_of(gemm_a16w16_fp32, otype, y, A=A, B=B, bias=bias)
@@ -195,7 +200,7 @@ def gemm_a8w8_bpreshuffle(
     ``(XQ @ unshuffle(WQ).T) * x_scale * w_scale.T``, accumulated in fp32 on the matrix cores.
 
     Args:
-        XQ: [M, K] the target's own e4m3, rows may be strided.
+        XQ: [M, K] the target's own e4m3, rows may be strided; one whose strides no kernel takes is copied.
         WQ: [N, KW] the target's own e4m3, KW >= K, in the layout of ``shuffle_weight`` (16, 16).
         x_scale: M elements, fp32, per row of XQ; a strided one is copied.
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.

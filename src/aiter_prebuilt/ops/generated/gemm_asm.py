@@ -75,7 +75,8 @@ def gemm_a8w8_ASM(
 
     Args:
         XQ: [M, K] int8, rows may be strided; each row at a multiple of 4 bytes; K is a multiple of 128, and in one part: AITER
-            hands objects that add parts up a result that nothing has cleared; AITER's object lacks waits, see hsa/findings.toml.
+            hands objects that add parts up a result that nothing has cleared; AITER's object lacks waits, see hsa/findings.toml;
+            one whose strides no kernel takes is copied.
         WQ: [N, K] int8, in the layout of ``shuffle_weight`` (32, 16), at a multiple of 4 bytes; N is a multiple of 256.
         x_scale: M elements, fp32, per row of XQ; a strided one is copied.
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.

@@ -187,15 +187,16 @@ def gemm_a8w8_blockscale(
     kernel_type: str = "bandwidth_bound",
     backend: str | None = None,
 ) -> torch.Tensor:
-    """Multiply block-scaled fp8 matrices.
+    """Multiply block-scaled 8-bit matrices.
 
-    ``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32;
-    Composable Kernel, or a kernel of ours.
+    ``XQ @ WQ.T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in fp32 (int8:
+    int32 in each block); Composable Kernel, or a kernel of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
-        WQ: [N, K] the target's own e4m3, rows may be strided; at any N; Composable Kernel takes multiples of 8, in some shapes of
-            4.
+        XQ: [M, K] the target's own e4m3 or int8, rows may be strided; K is a multiple of 128; one whose strides no kernel takes
+            is copied.
+        WQ: [N, K] the target's own e4m3 or int8, rows may be strided; at any N; Composable Kernel takes multiples of 8, in some
+            shapes of 4; one whose strides no kernel takes is copied.
         x_scale: [M, (K + 127) // 128] fp32, of row m and columns 128 b to 128 b + 127; a strided one is copied.
         w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127; a
             strided one is copied.
@@ -215,7 +216,7 @@ def gemm_a8w8_blockscale(
         ArgumentError: types, shapes, strides or device do not fit.
         NoKernelError: no kernel takes the call.
 
-    Source: AITER ``gemm_a8w8_blockscale``.
+    Source: AITER ``gemm_a8w8_blockscale``, and the Triton function of this name, which takes int8, too.
     """
     try:
         if isBpreshuffled is not False and (hasattr(isBpreshuffled, "shape") or isBpreshuffled):
@@ -327,19 +328,21 @@ def gemm_a8w8_blockscale_bpreshuffle(
     dtype: torch.dtype | None = None,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Multiply block-scaled fp8 matrices, the weight shuffled.
+    """Multiply block-scaled 8-bit matrices, the weight shuffled.
 
     ``XQ @ unshuffle(WQ).T`` with a scale for each row and each 128 columns of XQ, and for each 128 x 128 of WQ, accumulated in
-    fp32; Composable Kernel, or kernels of ours.
+    fp32 (int8: int32 in each block); Composable Kernel, or kernels of ours.
 
     Args:
-        XQ: [M, K] the target's own e4m3, rows may be strided; K is a multiple of 128.
-        WQ: [N, K] the target's own e4m3, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 16.
+        XQ: [M, K] the target's own e4m3 or int8, rows may be strided; K is a multiple of 128; one whose strides no kernel takes
+            is copied.
+        WQ: [N, K] the target's own e4m3 or int8, in the layout of ``shuffle_weight`` (16, 16); N is a multiple of 16.
         x_scale: [M, (K + 127) // 128] fp32, may be strided; its memory is that of a contiguous [K / 128, M]: at b M + m the scale
             of row m and columns 128 b to 128 b + 127; a contiguous tensor, or one of strides [1, M].
-        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127.
+        w_scale: [(N + 127) // 128, (K + 127) // 128] fp32, of rows 128 a to 128 a + 127 and columns 128 b to 128 b + 127; a
+            strided one is copied.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
-        out: [M, N] bf16 or fp16, contiguous, written and returned; made when None.
+        out: [M, N] bf16 or fp16, written and returned, a strided one through a copy; made when None.
 
     Returns:
         out, or new and contiguous: [M, N] bf16 or fp16.
@@ -349,7 +352,8 @@ def gemm_a8w8_blockscale_bpreshuffle(
         ArgumentError: types, shapes, strides or device do not fit.
         NoKernelError: no kernel takes the call.
 
-    Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``.
+    Source: AITER ``gemm_a8w8_blockscale_bpreshuffle``, and its Triton function ``gemm_a8w8_blockscale_preshuffle``, which takes
+    int8, too.
     """
     if out is None:
         made: torch.Tensor = _new_gemm_a8w8_blockscale_bpreshuffle(

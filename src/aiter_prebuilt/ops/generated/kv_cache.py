@@ -40,8 +40,10 @@ def reshape_and_cache(
     A negative slot is skipped.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
-        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; one whose strides no kernel takes is
+            copied.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; one whose strides no kernel takes
+            is copied.
         key_cache: [blocks, h, groups, block_size, x] bf16 or fp16 or the target's own e4m3, read and written; x = 16 bytes / item
             size.
         value_cache: [..., value_columns] bf16 or fp16 or the target's own e4m3, read and written; [blocks, heads, d, block_size],
@@ -82,8 +84,10 @@ def reshape_and_cache_flash(
     A negative slot is skipped.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
-        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; one whose strides no kernel takes is
+            copied.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; one whose strides no kernel takes
+            is copied.
         key_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; the first dim may be
             strided, the others are dense; blocks may lie apart, both caches' alike.
         value_cache: [blocks, block_size, h, d] bf16 or fp16 or the target's own e4m3, read and written; the first dim may be
@@ -123,8 +127,10 @@ def reshape_and_cache_with_pertoken_quant(
     As ``reshape_and_cache``, with a scale for each token and head: ``scale = amax / qmax``, ``stored = value / scale``.
 
     Args:
-        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; d is a multiple of 16, at most 512.
-        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense.
+        key: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; d is a multiple of 16, at most 512;
+            one whose strides no kernel takes is copied.
+        value: [tokens, h, d] bf16 or fp16, the first dim may be strided, the others are dense; one whose strides no kernel takes
+            is copied.
         key_cache: [blocks, h, groups, block_size, x] the target's own e4m3 or int8, read and written; x = 16; as AITER has it,
             int8 codes are cut off towards 0.
         value_cache: [..., value_columns] the target's own e4m3 or int8, read and written; [blocks, heads, d, block_size], or with
@@ -263,8 +269,9 @@ def concat_and_cache_mla(
     Rows of ``kv_c`` and ``k_pe`` lie side by side; a negative slot is skipped.
 
     Args:
-        kv_c: [c_rows, rank] bf16 or fp16, rows may be strided; may have more rows than there are slots.
-        k_pe: [p_rows, pe] bf16 or fp16, rows may be strided.
+        kv_c: [c_rows, rank] bf16 or fp16, rows may be strided; may have more rows than there are slots; one whose strides no
+            kernel takes is copied.
+        k_pe: [p_rows, pe] bf16 or fp16, rows may be strided; one whose strides no kernel takes is copied.
         kv_cache: [blocks, block_size, rank + pe] bf16 or fp16 or the target's own e4m3, read and written; may be strided, the
             last dim contiguous; blocks and their entries may lie apart.
         slot_mapping: [tokens] int64, block * block_size + offset; 32 bits are widened by a copy.
@@ -337,7 +344,7 @@ def cp_gather_indexer_k_quant_cache(
 
     Args:
         kv_cache: [blocks, block_size, width] uint8 or the target's own e4m3, as ``indexer_k_quant_and_cache`` writes it; a block
-            is a multiple of 16 bytes.
+            is a multiple of 4 bytes, with preshuffle of 16.
         dst_k: [tokens, d] uint8 or the target's own e4m3, written; codes; d is a multiple of 128.
         dst_scale: [tokens, scale_columns] fp32 or uint8, written; fp32 [tokens, d / 128], or its bytes [tokens, d / 32].
         block_table: [batch, table_columns] int32, the blocks of each sequence.

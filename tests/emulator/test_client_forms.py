@@ -1,0 +1,62 @@
+"""Forms of calls that clients and AITER's own tests make, on torch of the embedded device: served, or refused with a reason."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.emulator import bundles, library_path
+
+pytest.importorskip("torch")
+
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = Path(__file__).with_name("client_forms_program.py")
+
+#: Form -> a part of the refusal. Every other form is served on both targets.
+REFUSED: dict[str, str] = {
+    # AITER's own raises NotImplementedError.
+    "get_torch_quant(per_128x128)": "use qType=one of QuantType.No",
+    # AITER's own refuses a bias of another type than the result, and any of a shuffled weight.
+    "gemm_a8w8, fp32 bias": "argument bias: its type is f32",
+    "gemm_a8w8_bpreshuffle, bias": "use bias=None",
+    "flash_attn_func(dropout_p=0.1)": "use dropout_p=0.0",
+    "pa_fwd_asm(max_qlen=26), qo_indptr": "use max_qlen=1 to 4",
+    "fused_moe of mxfp8": "argument w1: its type is",
+}
+#: The same of one target.
+REFUSED_ON: dict[str, dict[str, str]] = {
+    "gfx942": {"fmoe of 16 bits, inter_dim 256": "needs I > 0 and I % 512 == 0"},
+    "gfx950": {
+        "fmoe of 16 bits, inter_dim 256": "it exists for gfx942 only",
+        "gemm_a8w8_ASM of padded rows": "it exists for gfx942 only",
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["gfx942", "gfx950"])
+def test_forms_of_clients_are_served_or_refused_by_name(target: str) -> None:
+    library_path()
+    (path,) = bundles(target, "ck-free")
+    done = subprocess.run(
+        [sys.executable, "-m", "aiter_prebuilt_emulator.torch", str(PROGRAM)],
+        env=os.environ
+        | {
+            "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_EMULATOR": target, "AITER_PREBUILT_BUNDLES": str(path),
+        },
+        capture_output=True, text=True, check=False, timeout=500,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr[-3000:]
+    found = dict(json.loads(line) for line in done.stdout.splitlines())
+    refused = REFUSED | REFUSED_ON[target]
+    assert refused.keys() <= found.keys() and len(found) > 70
+    wrong = [
+        f"{form}: {came}"
+        for form, came in found.items()
+        if (refused[form] not in came if form in refused else came != "served")
+    ]
+    assert not wrong, "\n".join(wrong)

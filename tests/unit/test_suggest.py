@@ -1,0 +1,103 @@
+"""A misspelt word on the command line gets the word that was meant; a product's name stands for its target."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from aiter_prebuilt.__main__ import main
+from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles.products import target_of
+from aiter_prebuilt.contract.error_text import did_you_mean
+from aiter_prebuilt.errors import ArgumentError, NoBundleError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ((), "VERB is required. The verbs are bench, bridge, completion, coverage, doctor"),
+        (("--verison",), "No option '--verison'. Did you mean '--version'?"),
+        (("lst",), "No verb 'lst'. Did you mean 'list'?"),
+        (("xyzzy",), "No verb 'xyzzy'. The verbs are"),
+        (("list", "--tagret", "gfx950"), "No option '--tagret'. Did you mean '--target'?"),
+        (("list", "--tagret=gfx950"), "No option '--tagret'. Did you mean '--target'?"),
+        # argparse would speak of --model, which is missing, and not of the misspelt option.
+        (("coverage", "--modle", "llama3"), "No option '--modle'. Did you mean '--model'?"),
+        (("explain", "--tagret", "gfx950"), "No option '--tagret'. Did you mean '--target'?"),
+        (("list", "surplus"), "Too many arguments: surplus."),
+    ],
+)
+def test_names_the_word_that_was_meant(
+    words: tuple[str, ...], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2 and said in " ".join(capsys.readouterr().err.split())
+
+
+def test_names_the_model_and_the_engine_that_were_meant(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["coverage", "--model", "lama3"]) == 1
+    assert (
+        "No model 'lama3'. Did you mean 'llama3'? The models are: llama3, qwen3moe" in capsys.readouterr().err
+    )
+    assert main(["coverage", "--model", "llama3", "--engine", "vlm"]) == 1
+    assert "No engine 'vlm'. Did you mean 'vllm'? The engines are: vllm, sglang" in capsys.readouterr().err
+
+
+def test_nothing_is_suggested_that_is_not_close() -> None:
+    assert did_you_mean("rms_nrom", ["silu", "rms_norm"]) == "Did you mean 'rms_norm'? "
+    assert did_you_mean("zzz", ["silu", "rms_norm"]) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("mi300x", "gfx942"), ("MI300A", "gfx942"), ("AMD Instinct MI325X", "gfx942"), ("mi355x", "gfx950"),
+        ("H100", "sm_90"), ("sm90", "sm_90"), ("gfx942", "gfx942"), ("gfx942:xnack-", "gfx942:xnack-"), ("gfx7", "gfx7"),
+    ],
+)  # fmt: skip
+def test_a_product_stands_for_its_target(text: str, target: str) -> None:
+    assert target_of(text) == target
+
+
+def test_every_product_of_the_table_of_targets_is_known() -> None:
+    table = tomllib.loads((ROOT / "manifests/targets.toml").read_text())
+    targets = {name: row for name, row in table.items() if isinstance(row, dict)}
+    assert len(targets) >= 3
+    for name, row in targets.items():
+        for product in (*row["devices"], *re.findall(r"MI\d+X", row["title"])):
+            assert target_of(product) == name
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gfx90a", "gfx90a (MI200) is not supported"), ("MI250X", "MI250X is not supported"),
+        ("gfx90a:sramecc+", "gfx90a:sramecc+ (MI200) is not supported"),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_no_wheel_serves_is_named(text: str, said: str) -> None:
+    with pytest.raises(
+        ArgumentError, match=re.escape(said) + r"\. Supported: gfx942 \(MI300\), gfx950 \(MI350\)"
+    ):
+        target_of(text)
+    # A call on such a card says the same.
+    with pytest.raises(
+        NoBundleError, match=re.escape(said) if text.startswith("gfx") else "is not supported"
+    ):
+        locate.for_target(text, (), "device 0")
+
+
+def test_the_command_takes_products(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--target", "gfx90a"]) == 1
+    assert "gfx90a (MI200) is not supported. Supported: gfx942 (MI300)" in capsys.readouterr().err
