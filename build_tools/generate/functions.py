@@ -57,7 +57,7 @@ def functions(family: Family) -> str | None:
 def refusals_of(family: Family) -> str | None:
     """Write the module of what a family's hand-written functions refuse.
 
-    Eager and traced functions call the refusals. So the module imports neither.
+    The hand-written functions import the module, so it imports none of them.
 
     Args:
         family: the family.

@@ -16,7 +16,6 @@ from build_tools.generate import (
     matrix,
     signatures,
     table,
-    traced,
 )
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
@@ -41,7 +40,6 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path(signatures.FILE): signatures.text(manifest),
         Path(call_forms.FILE): call_forms.text(models.read(root), manifest),
         Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
-        Path("src/aiter_prebuilt/tracing/generated.py"): traced.traced(operators),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         Path(exit_codes.FILE): exit_codes.page(),

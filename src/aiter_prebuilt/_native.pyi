@@ -134,6 +134,8 @@ class Outputs:
         """
 
     def __call__(self, *args: Any) -> Any: ...
+    @property
+    def make(self) -> Callable[..., Any]: ...
 
 @final
 class Plans:
@@ -157,6 +159,8 @@ class Plans:
         """
 
     def __call__(self, *args: Any) -> Any: ...
+    @property
+    def function(self) -> Callable[..., Any]: ...
 
 @final
 class Operator:
@@ -174,7 +178,8 @@ class Operator:
         /,
     ) -> Operator:
         """``restated`` gets the arguments of a call that was refused for shapes, strides, types or a gradient: those to call with
-        instead, and what to call after that, or None.
+        instead, and what to call after that, or None. A call with a tensor of a subclass that has its own ``__torch_dispatch__``
+        is ``restated(*arguments, views=views)``, which serves it.
         """
     @property
     def name(self) -> str: ...

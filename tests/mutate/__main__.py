@@ -39,7 +39,6 @@ else:
 HERE: Final = Path(__file__).resolve().parent
 ROOT: Final = HERE.parents[1]
 
-GENERATED: Final = ("src/aiter_prebuilt/tracing/generated.py",)
 #: Folders and the files of each that are tried.
 FOLDERS: Final = {
     "build_tools/manifest": "*.py", "build_tools/cases": "*.py", "build_tools/plan": "*.py", "build_tools/compile": "*.py",
@@ -84,14 +83,8 @@ def copied(folder: Path) -> Path:
 
 
 def drawn(folder: str, count: int | None, seed: int) -> list[Mutant]:
-    """Mutants of a folder, ``count`` of them by lot, in the order of files and lines. None of what is generated: a test compares
-    every byte of it.
-    """
-    files = [
-        path
-        for path in sorted((ROOT / folder).glob(FOLDERS[folder]))
-        if path.relative_to(ROOT).as_posix() not in GENERATED
-    ]
+    """Mutants of a folder, ``count`` of them by lot, in the order of files and lines."""
+    files = sorted((ROOT / folder).glob(FOLDERS[folder]))
     maker = cpp.mutants if folder.startswith("csrc/") else python.mutants
     found = [
         mutant for path in files for mutant in maker(path.relative_to(ROOT).as_posix(), path.read_text())

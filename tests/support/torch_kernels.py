@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.utils._mode_utils import no_dispatch
+from torch.utils._pytree import tree_map
 
 import aiter_prebuilt
 from aiter_prebuilt.tracing import signatures
@@ -25,15 +27,92 @@ KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name
 FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
 
 
-def registered() -> Iterator[Any]:
-    """``aiter_prebuilt.tracing.library`` with these kernels for CPU tensors, until the generator goes on."""
+#: A native call: the operator, and of each argument the shape, element type and strides, or the value.
+NativeCall = tuple[str, tuple[Any, ...]]
+
+
+def registered(seen: list[NativeCall] | None = None) -> Iterator[Any]:
+    """``aiter_prebuilt.tracing.library`` with these kernels for CPU tensors, until the generator goes on.
+
+    Args:
+        seen: gets each call of a kernel.
+    """
     from aiter_prebuilt.tracing import library
 
     kernels = torch.library.Library("aiter_prebuilt", "IMPL")
     for name, kernel in KERNELS.items():
-        kernels.impl(name, kernel, "CPU")
+        kernels.impl(name, _noted(name, kernel, seen), "CPU")
+        if signatures.load()[name].returns:
+            kernels.impl(f"{name}.out", _noted(name, _into_memory(name, kernel), seen), "CPU")
     yield library
     kernels._destroy()
+
+
+def recorded() -> Iterator[list[NativeCall]]:
+    """The calls of kernels for CPU tensors that do nothing else, until the generator goes on."""
+    from aiter_prebuilt.tracing.launches import LAUNCHES
+
+    kernels, seen = torch.library.Library("aiter_prebuilt", "IMPL"), list[NativeCall]()
+    for name, launch in LAUNCHES.items():
+        kernels.impl(launch._name.partition("::")[2], _noted(name, lambda *_: None, seen), "CPU")
+    yield seen
+    kernels._destroy()
+
+
+def _noted(name: str, kernel: Callable[..., Any], seen: list[NativeCall] | None) -> Callable[..., Any]:
+    if seen is None:
+        return kernel
+
+    def call(*given: Any) -> Any:
+        seen.append((name, tuple(map(_described, given))))
+        return kernel(*given)
+
+    return call
+
+
+def _described(value: Any) -> Any:
+    tensor = isinstance(value, torch.Tensor)
+    return (tuple(value.shape), value.dtype, value.stride()) if tensor else value
+
+
+class Dispatched(torch.Tensor):
+    """A tensor whose native calls go through torch's dispatcher: eager code runs on CPU tensors with these kernels."""
+
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Call ``func`` with plain tensors of the same memory."""
+        with no_dispatch():
+            given, words = tree_map(_plain, (args, kwargs or {}))
+            return tree_map(dispatched, func(*given, **words))
+
+
+def _plain(value: Any) -> Any:
+    return value.as_subclass(torch.Tensor) if isinstance(value, Dispatched) else value
+
+
+def dispatched(value: Any) -> Any:
+    """Return a tensor as :class:`Dispatched`; anything else stays."""
+    return value.as_subclass(Dispatched) if isinstance(value, torch.Tensor) else value
+
+
+def _into_memory(name: str, kernel: Callable[..., Any]) -> Callable[..., None]:
+    """Return the kernel as the native call has it: with memory for its results behind the other tensors."""
+    signature = signatures.load()[name]
+    first, count, free = len(signature.arguments), len(signature.tensors), signature.free_types
+
+    def call(*given: Any) -> None:
+        held = given[first:count]
+        attributes = [*given[count:], *(each.value for each in signature.attributes[len(given) - count :])]
+        kinds = [
+            memory.dtype for spec, memory in zip(signature.returns, held, strict=True) if spec.name in free
+        ]
+        made = kernel(*given[:first], *attributes, *kinds)
+        for memory, result in zip(held, made if isinstance(made, tuple) else (made,), strict=True):
+            memory.copy_(result)
+
+    return call
 
 
 def python(code: str) -> str:

@@ -124,7 +124,7 @@ def test_a_compiled_option_without_a_backward_is_refused_by_name(compiled: Any) 
 
 def _eager(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, list[Any]]:
     """The result of a differentiable call on the references, and what it was made of."""
-    from aiter_prebuilt.tracing.generated import TRACED
+    from aiter_prebuilt.tracing.functions import TRACED
 
     monkeypatch.setattr(attention_autograd, "_CALLED", SimpleNamespace(**TRACED))
     inputs = [each.detach().requires_grad_() for each in _inputs()]

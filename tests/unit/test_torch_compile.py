@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from itertools import pairwise
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -15,6 +15,7 @@ from support import call_tensors, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt import errors  # noqa: E402
+from aiter_prebuilt.contract.gradients import DIFFERENTIABLE  # noqa: E402
 from aiter_prebuilt.ops import _traced  # noqa: E402
 from aiter_prebuilt.ops.generated import norm  # noqa: E402
 
@@ -22,14 +23,21 @@ BF16 = torch.bfloat16
 
 
 @pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
+def seen() -> list[torch_kernels.NativeCall]:
+    """The calls of kernels so far."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def library(seen: list[torch_kernels.NativeCall]) -> Iterator[Any]:
     """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
+    yield from torch_kernels.registered(seen)
 
 
 @pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
+def compiled(library: Any, seen: list[torch_kernels.NativeCall]) -> Iterator[Any]:
     """torch.compile with nothing left over from another test."""
+    seen.clear()
     torch._dynamo.reset()
     yield torch.compile
     torch._dynamo.reset()
@@ -82,9 +90,12 @@ def test_the_graph_has_the_operators_and_nothing_of_the_eager_path(compiled: Any
     compiled(_block, fullgraph=True, backend=keep)(*_inputs(3))
     names = [str(node.target) for node in graphs[0].graph.nodes if "aiter_prebuilt" in str(node.target)]
     assert len(graphs) == 1 and names == [
-        f"aiter_prebuilt.{name}.default"
-        for name in ("rms_norm", "gemm_a16w16", "silu_and_mul", "gemm_a16w16", "rmsnorm2d_fwd_with_add")
-    ]
+        f"aiter_prebuilt.{name}"
+        for name in (
+            "rms_norm.out", "gemm_a16w16.out", "silu_and_mul.default", "gemm_a16w16.out",
+            "rmsnorm2d_fwd_with_add.default",
+        )
+    ]  # fmt: skip
 
 
 def _arguments(name: str) -> dict[str, Any]:
@@ -93,40 +104,36 @@ def _arguments(name: str) -> dict[str, Any]:
     return call_tensors.arguments(call)
 
 
+#: Modules of ``ops`` with functions that have an operator.
+HOMES = sorted(set(aiter_prebuilt.ops.HOMES.values()))
+
+
 @pytest.mark.usefixtures("_filled")
-@pytest.mark.parametrize("name", torch_kernels.FUNCTIONS)
-def test_every_function_is_traced_to_its_operator(compiled: Any, name: str) -> None:
-    """By position, by keyword, and passed to torch.compile itself; and with the operator's own result."""
-    graphs: list[Any] = []
+@pytest.mark.parametrize("home", HOMES)
+def test_a_compiled_function_makes_the_native_calls_of_the_eager_one(
+    compiled: Any, seen: list[torch_kernels.NativeCall], home: str
+) -> None:
+    """Each function of a module, passed to torch.compile itself: the same calls, results and written tensors."""
+    for name in [name for name, its in aiter_prebuilt.ops.HOMES.items() if its == home]:
+        function = getattr(aiter_prebuilt, name)
+        given = _arguments(name)
+        wanted = function(**{key: torch_kernels.dispatched(each) for key, each in given.items()})
+        eager, again = [*seen], _arguments(name)
+        assert name in {operator for operator, _ in eager}
+        seen.clear()
+        with torch.no_grad():
+            found = compiled(function, fullgraph=True, backend="aot_eager")(**again)
+        assert seen == eager, name
+        seen.clear()
+        _same_bytes(name, (wanted, *given.values()), (found, *again.values()))
 
-    def keep(graph: Any, _: Any) -> Any:
-        graphs.append(graph)
-        return graph.forward
 
-    keywords = _arguments(name)
-    parameters = list(inspect.signature(getattr(aiter_prebuilt, name)).parameters.values())
-    last = max(place for place, parameter in enumerate(parameters) if parameter.name in keywords)
-    args = [keywords.get(parameter.name, parameter.default) for parameter in parameters[: last + 1]]
-
-    def by_position(*values: Any) -> Any:
-        return getattr(aiter_prebuilt, name)(*values)
-
-    def by_keyword(given: dict[str, Any]) -> Any:
-        return getattr(aiter_prebuilt, name)(**given)
-
-    with torch.no_grad():
-        first = compiled(by_position, fullgraph=True, backend=keep)(*args)
-        # afresh: some change a state in place and return what they read of it
-        second = compiled(by_keyword, fullgraph=True, backend=keep)(_arguments(name))
-        torch._dynamo.reset()
-        third = compiled(getattr(aiter_prebuilt, name), fullgraph=True, backend=keep)(**_arguments(name))
-    for graph in graphs:
-        assert f"aiter_prebuilt.{name}.default" in {str(node.target) for node in graph.graph.nodes}
-    assert len(graphs) == 3
-    for results in zip(_flat(first), _flat(second), _flat(third), strict=True):
-        for one, two in pairwise(results):
-            # fmha_v3_fwd gives None for what it has not
-            assert one is two is None or torch.equal(_bytes(one), _bytes(two))
+def _same_bytes(name: str, wanted: Any, found: Any) -> None:
+    for one, two in zip(_flat(wanted), _flat(found), strict=True):
+        if isinstance(one, torch.Tensor):
+            assert torch.equal(_bytes(one), _bytes(two)), name
+        else:
+            assert one == two, name
 
 
 @pytest.mark.parametrize("backend", ["eager", "aot_eager"])
@@ -179,23 +186,22 @@ def _filled() -> Iterator[None]:
 
 def _flat(result: Any) -> list[Any]:
     """What a function gave, also what stands in a tuple of its tuple."""
-    return [each for part in result for each in _flat(part)] if isinstance(result, tuple) else [result]
+    parts = result if isinstance(result, tuple | list) else ()
+    return [each for part in parts for each in _flat(part)] if isinstance(result, tuple | list) else [result]
 
 
-def test_traced_functions_have_the_eager_parameters() -> None:
-    from aiter_prebuilt.tracing import generated
+def test_dynamo_traces_the_code_of_the_eager_function() -> None:
+    from aiter_prebuilt.tracing import functions
 
-    for name in torch_kernels.FUNCTIONS:
-        eager, traced = getattr(aiter_prebuilt, name), generated.TRACED[name]
-        if hasattr(traced, "_schema"):
-            found = [(each.name, each.default_value) for each in traced._schema.arguments]
-        else:
-            found = [(each.name, _default(each)) for each in inspect.signature(traced).parameters.values()]
-        assert found == [(e.name, _default(e)) for e in inspect.signature(eager).parameters.values()], name
+    for name in set(torch_kernels.FUNCTIONS) - set(DIFFERENTIABLE):
+        assert functions.TRACED[name].__code__ is inspect.unwrap(getattr(aiter_prebuilt, name)).__code__, name
 
 
-def _default(parameter: inspect.Parameter) -> Any:
-    return None if parameter.default is parameter.empty else parameter.default
+def test_every_replaced_function_exists() -> None:
+    from aiter_prebuilt.tracing.functions import REPLACED
+
+    for module, name in REPLACED:
+        assert callable(getattr(import_module(module), name))
 
 
 REFUSED: list[tuple[str, dict[str, Any]]] = [
@@ -224,29 +230,72 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("name", "option"), REFUSED)
-def test_options_are_refused_with_the_same_words(name: str, option: dict[str, Any]) -> None:
-    from aiter_prebuilt.tracing import generated
+def test_a_compiled_call_refuses_an_option_in_the_words_of_the_eager_one(
+    compiled: Any, name: str, option: dict[str, Any]
+) -> None:
+    function = getattr(aiter_prebuilt, name)
+    parameters = inspect.signature(function).parameters.values()
+    keywords = {each.name: torch.ones(2, 2) for each in parameters if each.default is each.empty} | option
+    with pytest.raises(errors.UnsupportedError) as eager:
+        function(**keywords)
+    with pytest.raises(errors.UnsupportedError) as traced:
+        compiled(function, backend="eager")(**keywords)
+    assert str(eager.value) == str(traced.value)
 
-    texts = []
-    for function in (getattr(aiter_prebuilt, name), generated.TRACED[name]):
-        parameters = inspect.signature(function).parameters.values()
-        keywords = {each.name: torch.ones(2, 2) for each in parameters if each.default is each.empty}
-        with pytest.raises(errors.UnsupportedError) as raised:
-            function(**{**keywords, **option})
-        texts.append(str(raised.value))
-    assert texts[0] == texts[1]
 
-
-def test_attention_refuses_gradients_in_a_trace_too() -> None:
-    from aiter_prebuilt.tracing import generated
-
+def test_attention_refuses_gradients_of_fake_tensors_too() -> None:
     q = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
     options = (0.0, 1.0, False, -1, -1, True, False)
     with pytest.raises(errors.UnsupportedError, match="no backward"):
         aiter_prebuilt.mha_fwd(q, q, q, *options)
-    traced = torch._subclasses.fake_tensor.FakeTensorMode(allow_non_fake_inputs=True)
-    with traced, pytest.raises(errors.UnsupportedError, match=r"q requires a gradient.* no backward"):
-        generated.TRACED["mha_fwd"](q, q, q, *options)
+    with torch._subclasses.fake_tensor.FakeTensorMode():
+        fake = torch.ones(1, 1, 1, 64, dtype=BF16, requires_grad=True)
+    with pytest.raises(errors.UnsupportedError, match=r"q requires a gradient.* no backward"):
+        aiter_prebuilt.mha_fwd(fake, fake, fake, *options)
+
+
+@pytest.mark.parametrize("tracing_mode", ["fake", "symbolic"])
+def test_make_fx_records_public_functions(library: Any, tracing_mode: str) -> None:
+    """Without Dynamo: the graph has the operators, and gives what they give for other sizes."""
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    graph = make_fx(_block, tracing_mode=tracing_mode)(*_inputs(3))
+    names = [str(node.target) for node in graph.graph.nodes if "aiter_prebuilt" in str(node.target)]
+    assert names == [
+        f"aiter_prebuilt.{name}"
+        for name in (
+            "rms_norm.out", "gemm_a16w16.out", "silu_and_mul.default", "gemm_a16w16.out",
+            "rmsnorm2d_fwd_with_add.default",
+        )
+    ]  # fmt: skip
+    inputs = _inputs(5 if tracing_mode == "symbolic" else 3)
+    for found, wanted in zip(graph(*inputs), _by_references(*inputs), strict=True):
+        assert torch.equal(found, wanted)
+
+
+@pytest.mark.filterwarnings("ignore:Accessing the data pointer of FakeTensor")  # mla_decode_stage1_asm_fwd
+@pytest.mark.parametrize("home", HOMES)
+def test_public_functions_take_fake_tensors(
+    compiled: Any, seen: list[torch_kernels.NativeCall], home: str
+) -> None:
+    """On no device, with the shapes, types and strides of the eager results."""
+    for name in [name for name, its in aiter_prebuilt.ops.HOMES.items() if its == home]:
+        function, given = getattr(aiter_prebuilt, name), _arguments(name)
+        mode = torch._subclasses.fake_tensor.FakeTensorMode()
+        fake = {
+            key: mode.from_tensor(each) if isinstance(each, torch.Tensor) else each
+            for key, each in given.items()
+        }
+        with mode, torch.no_grad():
+            found = function(**fake)
+        assert not seen
+        wanted = function(**{key: torch_kernels.dispatched(each) for key, each in given.items()})
+        seen.clear()
+        for one, two in zip(_flat(wanted), _flat(found), strict=True):
+            if isinstance(one, torch.Tensor):
+                assert (one.shape, one.dtype, one.stride()) == (two.shape, two.dtype, two.stride()), name
+            else:
+                assert one == two, name
 
 
 def test_gradients_are_refused_however_a_call_comes() -> None:

@@ -7,6 +7,24 @@
 #include "tensors/tangent.h"
 
 namespace apb {
+namespace {
+
+py::Ref attribute(PyObject* object, const char* name) {
+  return py::Ref(object == nullptr ? nullptr : PyObject_GetAttrString(object, name));
+}
+
+// Is it a torch.Tensor whose class has its own __torch_dispatch__?
+bool is_dispatched(PyObject* object) {
+  if (py::is_none(object) || py::has_flag(object, py::kFlagTuple)) return false;
+  const py::Ref own = attribute(reinterpret_cast<PyObject*>(py::type_of(object)), "__torch_dispatch__");
+  const py::Ref name = py::text("torch");
+  const py::Ref torch(own && name ? PyImport_GetModule(name.get()) : nullptr);
+  const py::Ref usual = attribute(attribute(torch.get(), "Tensor").get(), "__torch_dispatch__");
+  py::clear_ordinary();
+  return usual && own.get() != usual.get();
+}
+
+}  // namespace
 
 bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::int64_t cus, Error& error) {
   std::vector<Bundle*> opened;
@@ -132,12 +150,25 @@ PyObject* Operator::call_slow(PyObject* const* args, std::size_t count, PyObject
   if (!deeper || py::interrupted()) return nullptr;
   PyErr_Clear();  // the fast path may have left one; whatever is wrong is found again, and worded, below
   Error error;
-  const bool done = run_slow(args, count, stream, viewing, error) ||
-                    // Copies would not be part of a graph on a stream that is not torch's own.
-                    (stream == nullptr && run_restated(args, count, viewing, error));
+  const bool done =
+      run_slow(args, count, stream, viewing, error) ||
+      // Copies would not be part of a graph on a stream that is not torch's own.
+      (stream == nullptr && (run_dispatched(args, count, viewing, error) || run_restated(args, count, viewing, error)));
   if (!done) return py::raise(error);
   Py_IncRef(py::none());
   return py::none();
+}
+
+// A call with a tensor of a trace, or one that wraps others, goes through torch's dispatcher, whatever stopped it here.
+bool Operator::run_dispatched(PyObject* const* args, std::size_t count, const Viewing* viewing, Error& error) {
+  if (!restated_ || error.kind == ErrorKind::Raised || std::none_of(args, args + count, is_dispatched)) return false;
+  const py::Ref given = py::tuple(count, [&](std::size_t i) { return py::Ref::borrow(args[i]); });
+  const py::Ref none(PyTuple_New(0));
+  const py::Ref keywords(PyDict_New());
+  PyObject* views = viewing == nullptr || viewing->said() == nullptr ? none.get() : viewing->said();
+  const bool made = given && none && keywords && PyDict_SetItemString(keywords.get(), "views", views) == 0;
+  const py::Ref done(made ? PyObject_Call(restated_.get(), given.get(), keywords.get()) : nullptr);
+  return done ? true : error.set(ErrorKind::Raised, "", "", "");
 }
 
 bool Operator::run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error) {

@@ -39,7 +39,8 @@ class Operator {
  public:
   // `names`: called without arguments for the names of the tensors, when no bundle is there to say them; or null.
   // `restated`: called with the arguments of a call that was refused for shapes, strides, types or a gradient, or that no kernel takes, for
-  // the arguments to call with instead and what to call after that, or None; or null.
+  // the arguments to call with instead and what to call after that, or None; with views= and such arguments where torch has to dispatch
+  // the call, which it then does; or null.
   Operator(std::string name, py::Ref resolve, py::Ref names, py::Ref restated)
       : name_(std::move(name)),
         resolve_(std::move(resolve)),
@@ -90,6 +91,7 @@ class Operator {
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error);
   // A call that was refused with `error`, once more with other arguments. False where there are none, with the error as it was.
   bool run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error);
+  bool run_dispatched(PyObject* const* args, std::size_t count, const Viewing* viewing, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
   std::string name_of_tensor(std::size_t i) const;

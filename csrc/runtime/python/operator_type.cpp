@@ -26,7 +26,8 @@ const std::vector<View>* views_of(PyObject* self) { return reinterpret_cast<Oper
 // For calls that are not hot: an operator without views has no views to make.
 class AnyViewing : public Viewing {
  public:
-  explicit AnyViewing(PyObject* self) : Viewing(views_of(self) == nullptr ? none() : *views_of(self)) {}
+  explicit AnyViewing(PyObject* self)
+      : Viewing(views_of(self) == nullptr ? none() : *views_of(self), reinterpret_cast<OperatorObject*>(self)->said) {}
 
  private:
   static const std::vector<View>& none() {
@@ -62,7 +63,7 @@ PyObject* vectorcall(PyObject* self, PyObject* const* args, std::size_t count, P
   }
   const std::vector<View>* views = views_of(self);
   if (views == nullptr) return self_operator(self).call(args, positional, stream);
-  Viewing viewing(*views);
+  Viewing viewing(*views, reinterpret_cast<OperatorObject*>(self)->said);
   return self_operator(self).call(args, positional, stream, &viewing);
 }
 

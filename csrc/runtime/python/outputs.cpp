@@ -79,6 +79,8 @@ class Outputs {
  public:
   Outputs(py::Ref make, py::Ref keep) : make_(std::move(make)), keep_(std::move(keep)) {}
 
+  PyObject* make() const { return make_.get(); }
+
   PyObject* call(PyObject* const* args, std::size_t count) {
     Key key;
     key.count = 0;
@@ -172,6 +174,15 @@ void outputs_dealloc(PyObject* self) {
   Py_DecRef(as_object(type));
 }
 
+PyObject* get_make(PyObject* self, void*) {
+  return py::Ref::borrow(reinterpret_cast<OutputsObject*>(self)->outputs->make()).release();
+}
+
+PyGetSetDef outputs_getset[] = {
+    {"make", get_make, nullptr, "What it remembers the calls of.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
 PyMemberDef outputs_members[] = {
     {"__vectorcalloffset__", py::kMemberSsize, offsetof(OutputsObject, vectorcall), py::kMemberReadOnly, nullptr},
     {nullptr, 0, 0, 0, nullptr},
@@ -182,6 +193,7 @@ PyType_Slot outputs_slots[] = {
     {py::kSlotDealloc, reinterpret_cast<void*>(outputs_dealloc)},
     {py::kSlotCall, reinterpret_cast<void*>(tuple_call)},
     {py::kSlotMembers, outputs_members},
+    {py::kSlotGetSet, outputs_getset},
     {py::kSlotDoc, const_cast<char*>("Outputs(make, keep): make(*args), remembered by what the arguments are.")},
     {0, nullptr},
 };

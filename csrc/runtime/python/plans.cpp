@@ -76,6 +76,8 @@ class Plans {
   Plans(py::Ref function, py::Ref plan, std::string_view kinds)
       : function_(std::move(function)), plan_(std::move(plan)), kinds_(kinds) {}
 
+  PyObject* function() const { return function_.get(); }
+
   PyObject* call(PyObject* const* args, std::size_t count) {
     const ReadPlace place(spare_);
     Read& read = place.get();
@@ -330,6 +332,15 @@ void plans_dealloc(PyObject* self) {
   Py_DecRef(as_object(type));
 }
 
+PyObject* get_function(PyObject* self, void*) {
+  return py::Ref::borrow(reinterpret_cast<PlansObject*>(self)->plans->function()).release();
+}
+
+PyGetSetDef plans_getset[] = {
+    {"function", get_function, nullptr, "What it remembers the calls of.", nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
 PyMemberDef plans_members[] = {
     {"__vectorcalloffset__", py::kMemberSsize, offsetof(PlansObject, vectorcall), py::kMemberReadOnly, nullptr},
     {nullptr, 0, 0, 0, nullptr},
@@ -340,6 +351,7 @@ PyType_Slot plans_slots[] = {
     {py::kSlotDealloc, reinterpret_cast<void*>(plans_dealloc)},
     {py::kSlotCall, reinterpret_cast<void*>(tuple_call)},
     {py::kSlotMembers, plans_members},
+    {py::kSlotGetSet, plans_getset},
     {py::kSlotDoc,
      const_cast<char*>("Plans(function, plan, kinds): function(*args), remembered as calls of operators.")},
     {0, nullptr},

@@ -33,15 +33,18 @@ constexpr std::size_t kMostViews = 8;
 // The views of one call; their dims live in it.
 class Viewing {
  public:
-  explicit Viewing(const std::vector<View>& views) : views_(views) {}
+  // `said`: what the views were made of, or null.
+  explicit Viewing(const std::vector<View>& views, PyObject* said = nullptr) : views_(views), said_(said) {}
   Viewing(const Viewing&) = delete;
   Viewing& operator=(const Viewing&) = delete;
   ~Viewing() = default;
 
   void apply(Call& call);
+  PyObject* said() const { return said_; }
 
  private:
   const std::vector<View>& views_;
+  PyObject* said_;
 };
 
 }  // namespace apb

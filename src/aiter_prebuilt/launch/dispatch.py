@@ -7,8 +7,9 @@ device. A call that was seen before never comes back to Python.
 from __future__ import annotations
 
 from functools import cache, lru_cache, partial
+from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from aiter_prebuilt.bundles import extras, locate, opening
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
     from aiter_prebuilt._native import Bundle, Operator
     from aiter_prebuilt.launch.argument_fallbacks import Restated
+
+#: Torch's operators, with the arguments of the native ones.
+_LAUNCHES: Final = "aiter_prebuilt.tracing.launches"
 
 
 @cache
@@ -73,8 +77,19 @@ def _names(name: str) -> tuple[str, ...]:
     return tuple(tensor.name for tensor in load()[name].tensors)
 
 
-def _restated(name: str, *arguments: Any) -> Restated | None:
-    """Try a refused call with other tensors."""
+def _restated(name: str, *arguments: Any, views: tuple[Any, ...] | None = None) -> Restated | None:
+    """Try a refused call with other tensors.
+
+    Args:
+        name: the operator.
+        *arguments: those of the call.
+        views: None, or the operator's views: a tensor is one of a trace or a wrapper, and torch's operator serves the call.
+    """
+    if views is not None:
+        with importing:  # late and by its name: torch's operators call the native ones
+            launches = import_module(_LAUNCHES)
+        launches.viewed(name, views)(*arguments)
+        return None
     with importing:
         from aiter_prebuilt.launch.argument_fallbacks import restated
 

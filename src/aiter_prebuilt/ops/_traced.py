@@ -21,9 +21,11 @@ def traced(function: F) -> F:
 
     def stand_in(*args: Any, **keywords: Any) -> Any:
         # The trace runs this import: it registers the operators.
-        from aiter_prebuilt.tracing import generated
+        from aiter_prebuilt.tracing import functions
 
-        return generated.TRACED[name](*args, **keywords)
+        return functions.TRACED[name](*args, **keywords)
 
+    # Its own code: Dynamo keeps graphs by code object, and only so many of each.
+    stand_in.__code__ = stand_in.__code__.replace(co_name=name)
     setattr(function, "_torchdynamo_inline", stand_in)  # noqa: B010  # a function has no such attribute to mypy
     return function

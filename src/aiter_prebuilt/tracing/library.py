@@ -2,12 +2,12 @@
 
     import aiter_prebuilt.tracing.library          # now torch.ops.aiter_prebuilt.rms_norm exists
 
-``torch.compile`` needs no such line: tracing ``aiter_prebuilt.rms_norm`` imports this module. Eager calls of
-``aiter_prebuilt.*`` never come here, they go around torch's dispatcher. Under FakeTensorMode, make_fx and torch.export with
-``strict=False`` there is no Dynamo: call ``torch.ops.aiter_prebuilt.*`` there.
+``torch.compile`` needs no such line: tracing ``aiter_prebuilt.rms_norm`` imports this module, and so does a call with tensors of
+a trace. Eager calls of ``aiter_prebuilt.*`` with plain tensors never come here: they go around torch's dispatcher.
 
 The schema has a manifest's arguments, then its attributes; written tensors are marked, returned ones are new. A returned tensor
-whose type no argument says has an ``out_dtype`` (the signature's first type when None). There is no derivative.
+whose type no argument says has an ``out_dtype`` (the signature's first type when None). The overload ``NAME.out`` of an operator
+that returns tensors has the arguments of the native call, with memory for the results. There is no derivative.
 """
 
 from __future__ import annotations
@@ -174,14 +174,17 @@ def _tags() -> tuple[Any, ...]:
     return (torch.Tag.pt2_compliant_tag, strict)
 
 
-def _register(signature: Signature) -> None:
+def _register(signature: Signature, overload: str = "") -> None:
     symbols = symbols_of(signature)
     for text in {text for spec in signature.tensors for text in spec.dims} - {"_"}:
         rule(text, symbols)  # a dim that cannot be computed shows here, not in somebody's trace
-    _LIBRARY.define(signature.schema(), tags=_tags())
-    _LIBRARY.impl(signature.name, _kernel(signature), "CompositeExplicitAutograd")
-    torch.library.register_fake(f"{NAMESPACE}::{signature.name}", _fake(signature), lib=_LIBRARY)
+    name = f"{signature.name}.{overload}" if overload else signature.name
+    _LIBRARY.define(signature.schema(overload), tags=_tags())
+    _LIBRARY.impl(name, _kernel(signature), "CompositeExplicitAutograd")
+    torch.library.register_fake(f"{NAMESPACE}::{name}", _fake(signature), lib=_LIBRARY)
 
 
 for _signature in load().values():
     _register(_signature)
+    if _signature.returns:
+        _register(_signature.into_memory(), "out")

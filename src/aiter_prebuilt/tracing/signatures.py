@@ -7,7 +7,7 @@ has no device, so there may be no bundle to ask.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -98,12 +98,17 @@ class Signature:
         said = {tensor.type for tensor in self.arguments if not tensor.optional}
         return tuple(each.name for each in self.returns if each.type in self.types and each.type not in said)
 
+    def into_memory(self) -> Signature:
+        """Return the signature of the same call with memory for its results, in the order of the native call."""
+        tensors = tuple(replace(each, role="out") if each.role == "return" else each for each in self.tensors)
+        return replace(self, tensors=tensors)
+
     def allowed(self, tensor: Tensor) -> tuple[str, ...]:
         """Names of the element types that ``tensor`` may have, first the one that is meant when nobody says."""
         names = self.types.get(tensor.type, (tensor.type,))
         return tuple(each for name in names for each in (FP8_FLAVOURS if name == TARGET_FP8 else (name,)))
 
-    def schema(self) -> str:
+    def schema(self, overload: str = "") -> str:
         """Torch's schema: arguments, attributes, types of free returns; ``-> ()`` when everything is written in place."""
         words, defaults = [], []
         for place, tensor in enumerate(self.arguments):
@@ -123,7 +128,7 @@ class Signature:
         ]
         results = ["Tensor"] * len(self.returns)
         result = results[0] if len(results) == 1 else f"({', '.join(results)})"
-        return f"{self.name}({', '.join(parts)}) -> {result}"
+        return f"{self.name}{overload and '.'}{overload}({', '.join(parts)}) -> {result}"
 
 
 def _schema_default(attribute: Attribute) -> str:
