@@ -419,6 +419,8 @@ def epilogues() -> None:
         refused(
             "a bias that asks for a gradient", UnsupportedError, partial(call, bias.clone().requires_grad_())
         )
+        with torch.no_grad():
+            equal("a bias without its gradient", (call(bias.clone().requires_grad_()),), (call(bias),))
         refused("two results", UnsupportedError, partial(call, bias, torch.float32, dtype=kind))
 
 

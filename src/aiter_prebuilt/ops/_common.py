@@ -367,7 +367,7 @@ def finished(
     if bias is not None and not is_result(bias.dtype, rows, "f32 bf16 f16"):
         raise ArgumentDTypeError(function, f"bias must be fp32, bf16 or fp16, got {bias.dtype}", "")
     added = bias is not None and bias.dtype != rows.dtype
-    if added and bias.requires_grad:
+    if added and bias.requires_grad and sys.modules["torch"].is_grad_enabled():
         raise UnsupportedError(
             f"{function}(requires_grad=True)",
             "bias requires a gradient, and no prebuilt kernel covers it: there is no backward",
