@@ -255,7 +255,7 @@ def test_attention_refuses_gradients_of_fake_tensors_too() -> None:
 
 
 @pytest.mark.parametrize("tracing_mode", ["fake", "symbolic"])
-def test_make_fx_records_public_functions(library: Any, tracing_mode: str) -> None:
+def test_make_fx_records_public_functions(library: Any, tracing_mode: Any) -> None:
     """Without Dynamo: the graph has the operators, and gives what they give for other sizes."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
