@@ -207,7 +207,7 @@ def test_a_job_that_ends_its_workers(
     deadly, good = compile_jobs(jobs, toolchain, store, root=root, elsewhere=LOCAL)
     assert good.ok and not deadly.ok and count.read_text() == "once " * 4
     assert deadly.log.startswith(
-        f"WorkerLostError: compile {jobs[0].id}: 4 workers ended, one after the other"
+        f"WorkerLostError: Cannot compile {jobs[0].id}: 4 workers ended, one after the other"
     )
 
 
@@ -230,7 +230,7 @@ def test_a_compile_that_takes_too_much_memory(
     assert good.ok and not greedy_one.ok and count.read_text() == "once "
     first = greedy_one.log.splitlines()[0]
     assert first.startswith(
-        f"MemoryClassError: compile {jobs[0].id} in its class of 1024 MiB: its processes took 1"
+        f"MemoryClassError: Cannot compile {jobs[0].id} in its class of 1024 MiB: its processes took 1"
     )
     assert "--farm-memory 2048" in first
 

@@ -130,7 +130,9 @@ def test_a_kernel_of_a_data_wheel_runs_without_a_compile(
     refused = world.run(
         pinned, target, "softmax", str(SOFTMAX), "1000", AITER_PREBUILT_BRIDGE_CACHE=str(data)
     )
-    assert refused["said"].startswith("CacheDamagedError: read ") and "another SHA-256" in refused["said"]
+    assert (
+        refused["said"].startswith("CacheDamagedError: Cannot read ") and "another SHA-256" in refused["said"]
+    )
 
 
 @pytest.mark.slow
@@ -139,7 +141,7 @@ def test_strict_starts_no_compiler_with_an_empty_cache(pinned: Path, world: Worl
         "said"
     ]
     assert said.startswith(
-        f"CompileRefusedError: launch {OURS}: FlyDSL would compile it now, because no data wheel"
+        f"CompileRefusedError: Cannot launch {OURS}: FlyDSL would compile it now, because no data wheel"
     )
 
 

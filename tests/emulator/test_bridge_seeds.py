@@ -146,5 +146,9 @@ def test_a_flipped_bit_is_an_error_and_no_launch(
     assert (copy / INDEX).read_bytes() == (folder / INDEX).read_bytes()
     report, _ = start(tree, ready, target, "call", "rope_cat", **{cache_data.VARIABLE: str(copy)})
     (said,) = report["calls"]["rope_cat"]
-    assert said.startswith("CacheDamagedError: read ") and "another SHA-256" in said and not report["hits"]
+    assert (
+        said.startswith("CacheDamagedError: Cannot read ")
+        and "another SHA-256" in said
+        and not report["hits"]
+    )
     assert not ready.told.exists()
