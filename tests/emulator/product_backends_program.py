@@ -39,7 +39,7 @@ OURS = {
     "gemm_a4w4_asm": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a4w4": ("f4_any", "M,N,KB", "bf16"),
     "gemm_a16w16_fp32": ("gemm_tile", "M,N,K", "bf16"),
-    "gemm_a8w8_blockscale_bpreshuffle": ("blockscale_shuffled", "M,N,K", "bf16"),
+    "gemm_a8w8_blockscale_bpreshuffle": ("blockscale_shuffled", "M,N,K", "{fp8}_bf16"),
     "deepgemm": ("grouped", "M,N,K", "bf16_bf16"),
     "smoothquant_fwd": ("smoothquant_loop", "M,N", "bf16_i8"),
 }
@@ -47,13 +47,20 @@ OURS = {
 GROUPS = 2
 
 
-def tables(folder: Path, target: str, units: int) -> str:
+def tables(folder: Path, target: str, fp8: str, units: int) -> str:
     """A user's table of each operator with a row for each call."""
     for operator, (kernel, dims, types) in OURS.items():
         lines = [f"target,cus,{dims},kernel,variant,types"]
         lines += [
             ",".join(
-                [target, str(units), *map(str, (m, n, k)[: dims.count(",") + 1]), kernel, variant, types]
+                [
+                    target,
+                    str(units),
+                    *map(str, (m, n, k)[: dims.count(",") + 1]),
+                    kernel,
+                    variant,
+                    types.format(fp8=fp8),
+                ]
             )
             for name, m, n, k, variant in CALLS[target]
             if name == operator
@@ -69,7 +76,7 @@ def main(target: str, fp8: str, file: str, ours: bool) -> int:
     if ours:  # before the first call of the package, which reads them once
         folder = Path(file).parent / "tables"
         folder.mkdir()
-        os.environ["AITER_PREBUILT_TUNED"] = tables(folder, target, units)
+        os.environ["AITER_PREBUILT_TUNED"] = tables(folder, target, fp8, units)
     import aiter_prebuilt
     from aiter_prebuilt.devices import device
     from aiter_prebuilt.devices.device_memory import DeviceMemory

@@ -33,5 +33,5 @@ def test_an_index_map_is_no_mask(check: str, code: int) -> None:
     assert done.returncode == code, done.stdout + done.stderr[-3000:]
     if check == "1":
         assert done.stdout == (
-            "fused_moe(expert_mask=...): element 0 is -1. It must be 0 or 1, with 2 ones (found by AITER_PREBUILT_CHECK=1)\n"
+            "fused_moe(expert_mask=...): element 0 is -1. It must be 0 or 1, with 2 ones (found by AITER_PREBUILT_CHECK=1).\n"
         )

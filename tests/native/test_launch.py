@@ -152,7 +152,7 @@ def test_workspace_failure_launches_nothing(serve: Serve, stub: Stub, blob: Blob
         )
     )
     stub.fault("malloc", 2)
-    with pytest.raises(errors.LaunchError, match="allocating 64 bytes of workspace for scratch"):
+    with pytest.raises(errors.LaunchError, match="allocate 64 bytes of workspace for scratch"):
         op(raw(X, "f32", (64,)))
     assert stub.launches() == 0 and stub.frees() == 0
     stub.fault("malloc", 0)

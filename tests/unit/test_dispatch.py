@@ -79,7 +79,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     monkeypatch.setattr(loading, "operators", lambda vendor, ordinal: ("one", "two"))
     monkeypatch.setattr(device, "facts", lambda vendor, ordinal: facts)
     monkeypatch.setattr(locate, "installed", lambda: (FREE,))
-    monkeypatch.setattr(decisions, "find_operator", lambda name, serving: (small_operator(name), 304))
+    monkeypatch.setattr(decisions, "find_operator", lambda name, serving, verb: (small_operator(name), 304))
     return found
 
 

@@ -13,15 +13,18 @@ py::Ref attribute(PyObject* object, const char* name) {
   return py::Ref(object == nullptr ? nullptr : PyObject_GetAttrString(object, name));
 }
 
-// Is it a torch.Tensor whose class has its own __torch_dispatch__?
+// Is it a torch.Tensor whose class has its own __torch_dispatch__? One that says itself where its elements lie is read as any other.
 bool is_dispatched(PyObject* object) {
   if (py::is_none(object) || py::has_flag(object, py::kFlagTuple)) return false;
-  const py::Ref own = attribute(reinterpret_cast<PyObject*>(py::type_of(object)), "__torch_dispatch__");
+  PyObject* type = reinterpret_cast<PyObject*>(py::type_of(object));
+  const py::Ref own = attribute(type, "__torch_dispatch__");
   const py::Ref name = py::text("torch");
   const py::Ref torch(own && name ? PyImport_GetModule(name.get()) : nullptr);
-  const py::Ref usual = attribute(attribute(torch.get(), "Tensor").get(), "__torch_dispatch__");
+  const py::Ref tensor = attribute(torch.get(), "Tensor");
+  const py::Ref usual = attribute(tensor.get(), "__torch_dispatch__");
+  const py::Ref address = attribute(type, "data_ptr"), plain = attribute(tensor.get(), "data_ptr");
   py::clear_ordinary();
-  return usual && own.get() != usual.get();
+  return usual && own.get() != usual.get() && address.get() == plain.get();
 }
 
 }  // namespace
