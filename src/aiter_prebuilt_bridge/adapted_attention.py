@@ -6,6 +6,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+import aiter_prebuilt  # not its functions: they are read when they are called, which costs less than an import in each call
+
 if TYPE_CHECKING:
     import torch
 
@@ -63,11 +65,8 @@ def flash_attn_func(
         sink_ptr: [hq], one more score of each head.
         num_splits: 0 or 1.
     """
-    from aiter_prebuilt import flash_attn_func as dense
-    from aiter_prebuilt import flash_attn_varlen_func as packed
-
     if (cu_seqlens_q is None and cu_seqlens_kv is None) or num_splits not in (0, 1):
-        return dense(
+        return aiter_prebuilt.flash_attn_func(
             q, k, v, dropout_p, softmax_scale, causal, window_size, bias, alibi_slopes, deterministic, return_lse,
             return_attn_probs, how_v3_bf16_cvt, cu_seqlens_q, cu_seqlens_kv, sink_ptr, num_splits,
         )  # fmt: skip
@@ -81,7 +80,7 @@ def flash_attn_func(
         rows[1] if cu_seqlens_kv is None else cu_seqlens_kv,
     )
     flat = q.flatten(0, 1), k.flatten(0, 1), v.flatten(0, 1)
-    out, *rest = packed(
+    out, *rest = aiter_prebuilt.flash_attn_varlen_func(
         *flat, *lengths, queries, keys, 0, dropout_p, softmax_scale, 0.0, causal,
         window_size, bias, alibi_slopes, deterministic, True, return_attn_probs, how_v3_bf16_cvt, None, None, *rows, sink_ptr,
     )  # fmt: skip

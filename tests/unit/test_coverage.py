@@ -94,8 +94,11 @@ def test_a_terminal_shows_every_name_whole_and_headings_short(manifest: Manifest
     lines = out.getvalue().splitlines()
     assert max(map(len, lines)) <= width
     # of a name that is wider than its column the rest stands below
-    starts = [row.operator[: 44 if width == 120 else 30] for row in table.rows]
-    assert all(any(line.startswith(f"{start} ") for line in lines) for start in starts)
+    column = 44 if width == 120 else 30
+    for name in (row.operator for row in table.rows):
+        parts = [f"{name[at : at + column]} " for at in range(0, len(name), column)]
+        below = (lines[at : at + len(parts)] for at in range(len(lines)))
+        assert any(all(map(str.startswith, found, parts)) for found in below), name
     assert "A sentence" not in out.getvalue() and f"  not in the catalogue: {long}" in lines
     heads = {line.index("status") for line in lines if line.startswith("operator ")}
     assert len(heads) == 1, "columns stand below each other"

@@ -133,6 +133,8 @@ def test_the_command_says_what_it_cannot_load(
     two_devices: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["preload", "rms_norm", "--target", "sm_90"]) == preload.NO_DEVICE
+    assert main(["preload", "rms_norm", "--target", "gfx906"]) == 1
+    assert "gfx906 (MI50) is not supported" in capsys.readouterr().err
     assert main(["preload", "QuantType"]) == 1
     assert "ArgumentKindError: Cannot preload 'QuantType'" in capsys.readouterr().err and not two_devices
 

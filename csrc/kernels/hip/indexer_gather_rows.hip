@@ -4,6 +4,7 @@
 //
 // guarantee   size is a multiple of 128; the cache, its pages and the scales at 4 bytes, the codes of the result at 16
 #include "common.hpp"
+#include "indexer_key.hpp"
 
 namespace ap {
 
@@ -24,26 +25,14 @@ void indexer_gather_rows(const ap::u8* __restrict__ cache, ap::u8* __restrict__ 
   i32 token = static_cast<i32>(place / each);
   if (token >= tokens) return;
   u32 column = (place - static_cast<u32>(token) * each) * 16;
-  i32 low = 0, high = batch;
-  while (low < high) {
-    i32 middle = low + (high - low) / 2;
-    if (starts[middle + 1] <= token)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  if (low >= batch || token < starts[low]) return;
-  u32 inside = static_cast<u32>(token) - static_cast<u32>(starts[low]);
-  u32 number = inside / static_cast<u32>(page), key = inside - number * static_cast<u32>(page);
-  if (number >= static_cast<u32>(columns)) return;
-  u32 block = static_cast<u32>(table[static_cast<i64>(low) * columns + number]);
-  if (block >= static_cast<u32>(blocks)) return;
-  const u8* from = cache + block * page_bytes;
+  IndexerKey at;
+  if (!find_key(table, starts, blocks, batch, columns, token, page, at)) return;
+  const u8* from = cache + at.block * page_bytes;
   *reinterpret_cast<vec<u32, 4>*>(codes + static_cast<i64>(token) * size + column) =
-      *reinterpret_cast<const words*>(from + static_cast<i64>(key) * size + column);
+      *reinterpret_cast<const words*>(from + static_cast<i64>(at.key) * size + column);
   if (column % 128 == 0) {
     u32 groups = static_cast<u32>(size) / 128, group = column / 128;
-    i64 behind = static_cast<i64>(page) * size + (static_cast<i64>(key) * groups + group) * 4;
+    i64 behind = static_cast<i64>(page) * size + (static_cast<i64>(at.key) * groups + group) * 4;
     scales[static_cast<i64>(token) * groups + group] = *reinterpret_cast<const float*>(from + behind);
   }
 }

@@ -91,6 +91,7 @@ class Operator {
   bool run_slow(PyObject* const* args, std::size_t count, PyObject* stream, Viewing* viewing, Error& error);
   // A call that was refused with `error`, once more with other arguments. False where there are none, with the error as it was.
   bool run_restated(PyObject* const* args, std::size_t count, Viewing* viewing, Error& error);
+  // The same through torch's dispatcher, if a tensor is one that only torch can read. It leaves the error as it was, or raises torch's.
   bool run_dispatched(PyObject* const* args, std::size_t count, const Viewing* viewing, Error& error);
   // False when an argument asks for a gradient that torch would record.
   bool check_gradients(PyObject* const* args, std::size_t count, Error& error);
