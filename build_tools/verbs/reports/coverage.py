@@ -50,7 +50,7 @@ def compute(
 
 
 @click.command()
-@click.option("--profile", default="ck-free", show_default=True)
+@click.option("--profile", default="ck-free", show_default=True, help="ck-free or ck-full.")
 @options.targets
 @options.json
 @options.bundles
