@@ -2,5 +2,5 @@
 # One shard of the compiles of one bundle, into build/store: ci/build_shard.sh TARGET PROFILE I/N
 set -eu
 cd "$(dirname "$0")/.."
-python3 -m pip install --quiet nox
+python3 -m pip install --quiet --no-deps --require-hashes -r build_tools/locks/nox.txt
 exec python3 -m nox -s compile -- --target "$1" --profile "$2" --shard "$3"

@@ -3,8 +3,6 @@
 # pyproject.toml's [tool.cibuildwheel.config-settings] points. Usage: ci/prepare_runtime.sh PROJECT
 set -eu
 cd "$1"
-environment=$(mktemp -d)
-/opt/python/cp312-cp312/bin/python -m venv "$environment"
-"$environment/bin/python" -m pip install --quiet nox==2026.10.20
-"$environment/bin/python" -m nox -s sources -- build/sources
-rm -rf "$environment"
+# The image's Pythons are not on its PATH yet.
+python=$(command -v python3.12 || echo /opt/python/cp312-cp312/bin/python)
+PYTHONPATH=src "$python" -m build_tools.tools.native_sources build/sources
