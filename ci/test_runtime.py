@@ -1,4 +1,4 @@
-"""What the runtime wheel does alone, where no bundle is installed and no GPU is: cibuildwheel runs it in the wheel's environment."""
+"""What the runtime wheel does alone, without a bundle and without a GPU: cibuildwheel runs it where the wheel is installed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ def main() -> None:
     told = json.loads(asked.stdout)
     problems = " ".join(told["problems"])
     if asked.returncode != 1 or "bundle" not in problems or "pip install" not in problems:
-        sys.exit(f"doctor ended with {asked.returncode} and told {problems!r}, not that no bundle is installed")
+        sys.exit(
+            f"doctor ended with {asked.returncode} and told {problems!r}, not that no bundle is installed"
+        )
     sys.stdout.write(f"{version.strip()}: {_native.__file__} loads, and doctor asks for a bundle\n")
 
 
