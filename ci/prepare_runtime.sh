@@ -3,6 +3,4 @@
 # pyproject.toml's [tool.cibuildwheel.config-settings] points. Usage: ci/prepare_runtime.sh PROJECT
 set -eu
 cd "$1"
-# The image's Pythons are not on its PATH yet.
-python=$(command -v python3.12 || echo /opt/python/cp312-cp312/bin/python)
-PYTHONPATH=src "$python" -m build_tools.tools.native_sources build/sources
+PYTHONPATH=src /opt/python/cp312-cp312/bin/python -m build_tools.tools.native_sources build/sources

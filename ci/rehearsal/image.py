@@ -140,7 +140,7 @@ def _script(settings: dict[str, object], step: Step) -> str:
     return "\n".join([
         "rm -rf /opt/environment/* /tmp/* && python3 -m venv /opt/environment/build",
         ". /opt/environment/build/bin/activate",
-        "ln -sf /opt/environment/build/bin/python3 /usr/local/bin/python3.12  # the image's own, which the command looks for",
+        "mkdir -p /opt/python && ln -sfn /opt/environment/build /opt/python/cp312-cp312  # where the image has its own",
         "cd /project",
         command("before-all"),
         *(f"export {name}={shlex.quote(str(each))}" for name, each in environment.items()),
