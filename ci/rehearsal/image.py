@@ -142,6 +142,7 @@ def _script(settings: dict[str, object], step: Step) -> str:
         ". /opt/environment/build/bin/activate",
         "mkdir -p /opt/python && ln -sfn /opt/environment/build /opt/python/cp312-cp312  # where the image has its own",
         "cd /project",
+            "python -m pip install -q --no-deps --require-hashes -r build_tools/locks/makers.txt  # the image has a pip of today",
         command("before-all"),
         *(f"export {name}={shlex.quote(str(each))}" for name, each in environment.items()),
         "python -m pip install -q --no-deps --require-hashes -r build_tools/locks/build.txt",
