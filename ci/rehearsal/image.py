@@ -30,7 +30,13 @@ ROOTS: Final = {
 INNER: Final = Path("opt/older")
 MIRROR: Final = "http://deb.debian.org/debian"
 #: What a compiler started inside of the inner root must see under the same names.
-_SHARED: Final = ("project", "tmp", "usr/include/python3.11", "opt/environment")
+_SHARED: Final = (
+    "project",
+    "tmp",
+    "usr/include/python3.11",
+    "usr/include/x86_64-linux-gnu/python3.11",
+    "opt/environment",
+)
 _COMPILER: Final = """#!/bin/sh
 # The older root's compiler, on the same files.
 exec /usr/sbin/chroot /{inner} /bin/sh -c 'cd "$0" && exec {name} "$@"' "$PWD" "$@"
@@ -141,7 +147,8 @@ def _script(settings: dict[str, object], step: Step) -> str:
         "rm -rf /opt/environment/* /tmp/* && python3 -m venv /opt/environment/build",
         ". /opt/environment/build/bin/activate",
         "mkdir -p /opt/python && ln -sfn /opt/environment/build /opt/python/cp312-cp312  # where the image has its own",
-        "cd /project",
+        "export CC=/usr/local/bin/gcc CXX=/usr/local/bin/g++",
+            "cd /project",
             "python -m pip install -q --no-deps --require-hashes -r build_tools/locks/makers.txt  # the image has a pip of today",
         command("before-all"),
         *(f"export {name}={shlex.quote(str(each))}" for name, each in environment.items()),
