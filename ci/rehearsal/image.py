@@ -1,7 +1,7 @@
 """cibuildwheel's work without its container: its commands, from ``pyproject.toml``, in a root of Debian's packages.
 
 cibuildwheel builds in an image of the manylinux project (AlmaLinux 8 with glibc 2.28 and a newer GCC). No image can be had here.
-What stands for it: Debian 12, which has a Python that the package takes, and inside of it Debian 11 with its GCC 10. That one's
+What stands for it: Debian 12 with its Python and GCC 12, which compiles for the headers and libraries of Debian 11. That one's
 glibc 2.31 is old enough that what is linked there needs no symbol behind 2.28; auditwheel checks that.
 """
 
@@ -24,26 +24,19 @@ else:
 
 #: Folder of a root to its release of Debian and the packages it has beside the smallest ones.
 ROOTS: Final = {
-    "outer": ("bookworm", "ca-certificates,git,python3-dev,python3-venv"),
+    "outer": ("bookworm", "ca-certificates,g++,git,python3-dev,python3-venv"),
     "inner": ("bullseye", "g++,libc6-dev"),
 }
 INNER: Final = Path("opt/older")
 MIRROR: Final = "http://deb.debian.org/debian"
-#: What a compiler started inside of the inner root must see under the same names.
-_SHARED: Final = (
-    "project",
-    "tmp",
-    "usr/include/python3.11",
-    "usr/include/x86_64-linux-gnu/python3.11",
-    "opt/environment",
-)
+#: The newer compiler, for the older system: its headers and libraries, and the parts of GCC that were built on it.
 _COMPILER: Final = """#!/bin/sh
-# The older root's compiler, on the same files.
-exec /usr/sbin/chroot /{inner} /bin/sh -c 'cd "$0" && exec {name} "$@"' "$PWD" "$@"
+exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc "$@"
 """
-_UNSEEN: Final = (
-    "cibuildwheel's image manylinux_2_28: no container engine is here; Debian 12 and 11 (GCC 10) stood for it"
-)
+_OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
+#: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
+_PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
+_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container engine is here; GCC 12 on Debian 12 stood for it, with the libraries of Debian 11"
 
 
 def cibuildwheel(machine: Machine, step: Step) -> None:
@@ -71,7 +64,6 @@ def cibuildwheel(machine: Machine, step: Step) -> None:
         (Path("/dev"), outer / "dev"),
         (Path("/proc"), outer / "proc"),
     ]
-    mounts += [(outer / name, outer / INNER / name) for name in _SHARED]
     words = [
         f"mkdir -p {shlex.quote(str(to))} && mount --rbind {shlex.quote(str(of))} {shlex.quote(str(to))}"
         for of, to in mounts
@@ -103,19 +95,18 @@ def _roots(machine: Machine) -> Path:
             )
     outer = base / "outer"
     if not (outer / INNER / "etc").exists():
-        shutil.copytree(
-            base / "inner",
-            outer / INNER,
-            symlinks=True,
-            copy_function=_link,
-            ignore=shutil.ignore_patterns("dev"),
-        )
-    for name, tool in (("gcc", "gcc"), ("cc", "gcc"), ("g++", "g++"), ("c++", "g++")):
+        skipped = shutil.ignore_patterns("dev")
+        shutil.copytree(base / "inner", outer / INNER, symlinks=True, copy_function=_link, ignore=skipped)
+    shutil.copytree(outer / _PYTHON_HEADERS, outer / INNER / _PYTHON_HEADERS, dirs_exist_ok=True)
+    parts = outer / "opt" / "older-gcc"
+    parts.mkdir(exist_ok=True)
+    for name in _OLDER_PARTS:
+        (found,) = (outer / INNER).glob(f"usr/lib/gcc/*/*/{name}")
+        shutil.copy(found, parts / name)
+    for name in ("gcc", "g++"):
         place = outer / "usr" / "local" / "bin" / name
-        place.write_text(_COMPILER.format(inner=INNER, name=tool), encoding="utf-8")
+        place.write_text(_COMPILER.format(inner=INNER, name=name), encoding="utf-8")
         place.chmod(0o755)
-    for name in _SHARED:
-        (outer / name).mkdir(parents=True, exist_ok=True)
     for name in ("/etc/resolv.conf", "/etc/ssl/certs/ca-certificates.crt"):
         if Path(name).is_file():
             shutil.copyfile(name, outer / name[1:])
