@@ -31,12 +31,12 @@ INNER: Final = Path("opt/older")
 MIRROR: Final = "http://deb.debian.org/debian"
 #: The newer compiler, for the older system: its headers and libraries, and the parts of GCC that were built on it.
 _COMPILER: Final = """#!/bin/sh
-exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc "$@"
+exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc -L/{inner}/usr/lib/x86_64-linux-gnu "$@"
 """
 _OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
 #: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
 _PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
-_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container engine is here; GCC 12 on Debian 12 stood for it, with the libraries of Debian 11"
+_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container engine is here; GCC 12 of Debian 12, with Debian 11's glibc, stood for it"
 
 
 def cibuildwheel(machine: Machine, step: Step) -> None:
