@@ -36,7 +36,7 @@ exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc -L/{in
 _OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
 #: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
 _PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
-_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container engine is here; GCC 12 of Debian 12, with Debian 11's glibc, stood for it"
+_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container is here; GCC 12 of Debian 12, with Debian 11's glibc, stood for it"
 
 
 def cibuildwheel(machine: Machine, step: Step) -> None:
@@ -97,6 +97,7 @@ def _roots(machine: Machine) -> Path:
     if not (outer / INNER / "etc").exists():
         skipped = shutil.ignore_patterns("dev")
         shutil.copytree(base / "inner", outer / INNER, symlinks=True, copy_function=_link, ignore=skipped)
+        _inside(outer / INNER)
     shutil.copytree(outer / _PYTHON_HEADERS, outer / INNER / _PYTHON_HEADERS, dirs_exist_ok=True)
     parts = outer / "opt" / "older-gcc"
     parts.mkdir(exist_ok=True)
@@ -111,6 +112,14 @@ def _roots(machine: Machine) -> Path:
         if Path(name).is_file():
             shutil.copyfile(name, outer / name[1:])
     return outer
+
+
+def _inside(root: Path) -> None:
+    """Point the links of a root's libraries that begin with a slash into the root: a linker from outside follows them."""
+    for path in (root / "usr").glob("lib*/**/*.so*"):
+        if path.is_symlink() and (goal := os.readlink(path)).startswith("/"):
+            path.unlink()
+            path.symlink_to(os.path.relpath(root.resolve() / goal[1:], path.parent.resolve()))
 
 
 def _link(path: str, target: str) -> None:
