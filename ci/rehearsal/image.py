@@ -31,8 +31,10 @@ INNER: Final = Path("opt/older")
 MIRROR: Final = "http://deb.debian.org/debian"
 #: The newer compiler, for the older system: its headers and libraries, and the parts of GCC that were built on it.
 _COMPILER: Final = """#!/bin/sh
-exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc -L/{inner}/usr/lib/x86_64-linux-gnu "$@"
+exec /usr/bin/{name} --sysroot=/{inner} -B/opt/older-gcc -L/opt/older-gcc -L/{inner}/usr/lib/x86_64-linux-gnu -Wl,-z,muldefs "$@"
 """
+#: What the newer headers ask for that the older library lacks comes from the newer one, as in the image's own GCC.
+_LIBRARY: Final = "GROUP ( /opt/older-gcc/libstdc++-older.a /usr/lib/gcc/x86_64-linux-gnu/12/libstdc++.a )\n"
 _OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
 #: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
 _PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
@@ -104,6 +106,8 @@ def _roots(machine: Machine) -> Path:
     for name in _OLDER_PARTS:
         (found,) = (outer / INNER).glob(f"usr/lib/gcc/*/*/{name}")
         shutil.copy(found, parts / name)
+    (parts / "libstdc++.a").rename(parts / "libstdc++-older.a")
+    (parts / "libstdc++.a").write_text(_LIBRARY, encoding="utf-8")
     for name in ("gcc", "g++"):
         place = outer / "usr" / "local" / "bin" / name
         place.write_text(_COMPILER.format(inner=INNER, name=name), encoding="utf-8")
@@ -117,7 +121,8 @@ def _roots(machine: Machine) -> Path:
 def _inside(root: Path) -> None:
     """Point the links of a root's libraries that begin with a slash into the root: a linker from outside follows them."""
     for path in (root / "usr").glob("lib*/**/*.so*"):
-        if path.is_symlink() and (goal := os.readlink(path)).startswith("/"):
+        if path.is_symlink() and path.readlink().is_absolute():
+            goal = str(path.readlink())
             path.unlink()
             path.symlink_to(os.path.relpath(root.resolve() / goal[1:], path.parent.resolve()))
 
