@@ -38,7 +38,7 @@ _LIBRARY: Final = "GROUP ( /opt/older-gcc/libstdc++-older.a /usr/lib/gcc/x86_64-
 _OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
 #: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
 _PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
-_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container is here; GCC 12 of Debian 12, with Debian 11's glibc, stood for it"
+_UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container is here; Debian's GCC 12 with Debian 11's glibc stood for it"
 
 
 def cibuildwheel(machine: Machine, step: Step) -> None:
