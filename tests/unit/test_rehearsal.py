@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from rehearsal import __main__ as program
-from rehearsal import workflow as words
-from rehearsal.actions import ACTIONS, Machine, StepFailedError, download_artifact, upload_artifact
-from rehearsal.workflow import Step, UnknownWordError
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+from rehearsal import __main__ as program  # noqa: E402
+from rehearsal import workflow as words  # noqa: E402
+from rehearsal.actions import ACTIONS, Machine, StepFailedError, download_artifact, upload_artifact  # noqa: E402
+from rehearsal.workflow import Step, UnknownWordError  # noqa: E402
+
 CONTEXT = {"github": {"ref_type": "tag", "ref_name": "v1"}, "vars": {"PUBLISH": ""}}
 SMALL = r"""
 on: push
