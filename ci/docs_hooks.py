@@ -6,6 +6,7 @@ where the repository is hosted.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import sys
@@ -29,6 +30,8 @@ OUTSIDE: Final = {
     "examples/README.md": "project/examples.md",
     "manifests/README.md": "project/manifests.md",
 }
+#: Set when the site is made for the folder ``docs`` of the status page: its menu then ends with a link to the page.
+STATUS_PAGE: Final = "AITER_PREBUILT_STATUS_PAGE"
 _FENCES: Final = re.compile(r"(^```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -39,6 +42,15 @@ def on_files(files: Any, config: Any) -> Any:
     for name, uri in OUTSIDE.items():
         files.append(File.generated(config, uri, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
+
+
+def on_nav(nav: Any, config: Any, files: Any) -> Any:
+    """Link the status page, if the site will lie below it."""
+    from mkdocs.structure.nav import Link
+
+    if os.environ.get(STATUS_PAGE):
+        nav.items.append(Link("What is served", "../index.html"))
+    return nav
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

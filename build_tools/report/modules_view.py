@@ -7,7 +7,7 @@ from collections.abc import Collection
 from rich.console import Console
 from rich.table import Table
 
-from build_tools.report.modules import NOT, PARTLY, STATUSES, ModuleLedger, ModuleLine, Served
+from build_tools.report.modules import NOT, PARTLY, REPLACED, STATUSES, ModuleLedger, ModuleLine, Served
 
 
 def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -> None:
@@ -52,6 +52,11 @@ def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -
     for line in ledger.lines:
         if line.status == NOT:
             _say(console, f"{line.name}: not served: {line.reason or 'nobody says why'}")
+        elif line.status == REPLACED:
+            _say(
+                console,
+                f"{line.name}: replaced by {', '.join(line.instead)}: {line.reason or 'nobody says why'}",
+            )
     for each in ledger.elsewhere:
         loads = ", ".join(each.loads) or "none"
         _say(

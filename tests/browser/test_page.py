@@ -305,7 +305,7 @@ def test_thousands_of_receipts_cost_no_wait(tab: Tab) -> None:
     for words in (
         f"{1234:064x}",
         f"{1234 + 10**6:064x}",
-        "gfx942 of a device",
+        made.DEVICE,
         "addresses, races",
         "triton 3.9.0",
         "ab" * 8,

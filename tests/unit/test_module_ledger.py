@@ -145,9 +145,9 @@ def test_what_is_built_and_proved_stands_beside_it(tree: Modules, manifest: Mani
         PlaceLine("one_add", "triton", "gfx950", {"tested": 0, "compiled": 0, "source only": 1}, 0, 0),
     )
     assert [place.state for place in one.places] == ["compiled", "source only"]
-    assert found.counts()["asm"] == {"served": 0, "partly served": 2, "not served": 1}
+    assert found.counts()["asm"] == {"served": 0, "partly served": 2, "replaced": 0, "not served": 1}
     document = found.as_json()
-    assert document["total"] == {"served": 0, "partly served": 2, "not served": 8}
+    assert document["total"] == {"served": 0, "partly served": 2, "replaced": 0, "not served": 8}
     assert document["functions"] == {"all": 9, "served": 3}
     assert document["modules"][0]["served_by"][0]["state"] == "compiled"
     json.dumps(document)
