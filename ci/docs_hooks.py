@@ -44,7 +44,7 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_nav(nav: Any, config: Any, files: Any) -> Any:
+def on_nav(nav: Any, **_: Any) -> Any:
     """Link the status page, if the site will lie below it."""
     from mkdocs.structure.nav import Link
 

@@ -45,7 +45,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class StepCall:
-    """One call on one target. ``row``: without an answer; ``call``: the question to the runtime, None if there is nothing to ask."""
+    """One call on one target. ``row``: without an answer; ``call``: the question to the runtime, None if there is none."""
 
     row: Row
     call: Call | None

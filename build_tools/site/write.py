@@ -9,7 +9,7 @@ import html
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -52,7 +52,7 @@ class Content:
     here: bool = False
     predicted: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Mapping[str, Any]] = ()
-    links: home.Links = home.Links()
+    links: home.Links = field(default_factory=home.Links)
     docs: Path | None = None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -138,6 +137,6 @@ def _ask(bundles: Path) -> dict[str, dict[str, Any]]:
 def _step(name: str) -> Iterator[None]:
     """Say on stderr which part of the page is made, and its time: the whole takes minutes."""
     start = time.monotonic()
-    print(f"{name} ...", end=" ", file=sys.stderr, flush=True)
+    click.echo(f"{name} ... ", nl=False, err=True)
     yield
-    print(f"{time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
+    click.echo(f"{time.monotonic() - start:.1f} s", err=True)

@@ -16,7 +16,7 @@
     const table = site.table({ caption: "AITER's modules", columns: [
       { name: "module", kind: "first", value: (row) => row.name, cell: (row) => [site.link("modules", row.name, row.name, "a.name"), row.reason ? site.el("span.quiet.what", {}, site.prose(row.reason)) : null] },
       { name: "class", value: (row) => row.class, cell: (row) => row.class },
-      { name: "functions served", kind: "number", value: served, cell: (row) => row.instead.length ? ["by ", instead(row)] : `${served(row)} of ${row.functions.length}` },
+      { name: "functions served", kind: "number", value: served, cell: (row) => row.instead.length ? ["by ", ...instead(row)] : `${served(row)} of ${row.functions.length}` },
       { name: "by", kind: "aside", cell: places },
       { name: "status", kind: "last", value: (row) => row.status, cell: (row) => status(row.status) },
     ] });
