@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from aiter_prebuilt.commands import coverage
 from aiter_prebuilt.contract.model_steps import (
     Place,
     StepCall,
@@ -14,7 +18,13 @@ from aiter_prebuilt.contract.model_steps import (
     serving,
     total,
 )
+from aiter_prebuilt.inspection import call_forms
+from build_tools.manifest.model import Manifest
+from build_tools.manifest.parse import load
+from build_tools.report.shapes import Shapes
+from build_tools.shapes import ask, models
 
+ROOT = Path(__file__).resolve().parents[2]
 DECODE = Place("gfx942", 1, "", "decode", 1)
 NORM = StepCall("rms_norm", "vLLM 1", DECODE, served=True)
 AROUND = StepCall("outer", "SGLang 1", DECODE, within=("rms_norm", "softmax"))
@@ -48,3 +58,24 @@ def test_coverage_asks_about_one_gpu_and_few_sizes() -> None:
     assert counted(DECODE) and counted(Place("gfx950", 1, "qkv", "prefill", 4096))
     assert not counted(replace(DECODE, ranks=8)) and not counted(replace(DECODE, tokens=8))
     assert not counted(replace(DECODE, step="other"))
+
+
+@pytest.fixture(scope="module")
+def manifest() -> Manifest:
+    return load(ROOT / "manifests")
+
+
+@pytest.mark.parametrize("short", sorted(call_forms.load().models))
+def test_coverage_and_the_page_count_the_same_calls(manifest: Manifest, short: str) -> None:
+    """Of each model that ``coverage`` knows, on each target: all calls, and those of each engine."""
+    forms = call_forms.load()
+    only = ask.Filter(models=(forms.models[short].name,))
+    every = models.read(ROOT)
+    rows = [each.row for target in manifest.amd for each in ask.step_calls(every, manifest, target, only)]
+    sums = Shapes(tuple(rows), {}).sums()
+    assert len(sums) == 3 * len(manifest.amd)
+    for row in sums:
+        asked = coverage.model_calls(forms, short, row["engine"] or None)
+        here = [each for each in asked if not each.form.targets or row["target"] in each.form.targets]
+        assert row["steps"][1] == len(here) > 0, row
+        assert row["sizes"][1] > len(here)

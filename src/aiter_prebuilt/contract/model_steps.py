@@ -69,7 +69,7 @@ def serving(call: StepCall, known: Mapping[tuple[str, Place], bool]) -> tuple[st
 
 
 def of_engine(calls: Iterable[StepCall], engine: str) -> list[StepCall]:
-    """Select the calls of an engine, and those of the functions that its functions call."""
+    """Select the calls of an engine, and those of the functions that its functions call, on whatever target they do."""
     every = list(calls)
     own = [ENGINES[engine] in call.client for call in every]
     within = {name for mine, call in zip(own, every, strict=True) if mine for name in call.within}
