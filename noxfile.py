@@ -294,8 +294,8 @@ def site(session: nox.Session) -> None:
     """
     install(session, *groups("docs"))
     pages = BUILD / "site-docs"
-    environment = {"NO_MKDOCS_2_WARNING": "1", "AITER_PREBUILT_STATUS_PAGE": "1"}
-    run(session, "python", "-m", "mkdocs", "build", "--strict", "--site-dir", str(pages), env=environment)
+    words = ("build", "--strict", "--site-dir", str(pages))
+    run(session, "python", "-m", "mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
     build_tools(session, "develop")
     wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
     build_tools(session, "site", str(BUILD / "site"), "--docs", str(pages), *wheels, *session.posargs)

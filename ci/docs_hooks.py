@@ -6,7 +6,6 @@ where the repository is hosted.
 
 from __future__ import annotations
 
-import os
 import posixpath
 import re
 import sys
@@ -30,8 +29,8 @@ OUTSIDE: Final = {
     "examples/README.md": "project/examples.md",
     "manifests/README.md": "project/manifests.md",
 }
-#: Set when the site is made for the folder ``docs`` of the status page: its menu then ends with a link to the page.
-STATUS_PAGE: Final = "AITER_PREBUILT_STATUS_PAGE"
+#: Folder of the site that the status page copies as its ``docs`` (``nox -s site``): its menu ends with a link to that page.
+BELOW_STATUS_PAGE: Final = "site-docs"
 _FENCES: Final = re.compile(r"(^```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -44,11 +43,11 @@ def on_files(files: Any, config: Any) -> Any:
     return files
 
 
-def on_nav(nav: Any, **_: Any) -> Any:
+def on_nav(nav: Any, config: Any, **_: Any) -> Any:
     """Link the status page, if the site will lie below it."""
     from mkdocs.structure.nav import Link
 
-    if os.environ.get(STATUS_PAGE):
+    if Path(config.site_dir).name == BELOW_STATUS_PAGE:
         nav.items.append(Link("What is served", "../index.html"))
     return nav
 

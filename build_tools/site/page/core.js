@@ -70,7 +70,7 @@ site.state = (state, words = state) =>
 
 // What the marks of a view mean, in one line.
 const MEANINGS = { proved: "executed and right", built: "compiled, not all executed", declared: "not in these bundles", missing: "no kernel" };
-site.legend = (...states) => site.el("p.legend", {}, states.flatMap((state) => [site.state(state), ` ${MEANINGS[state]} `]), site.el("a", { href: "#/words" }, "All words"));
+site.legend = (...states) => site.el("p.legend", {}, states.flatMap((state) => [site.el("span.item", {}, site.state(state), ` ${MEANINGS[state]}`), " "]), site.el("a", { href: "#/words" }, "All words"));
 
 const NUMBERS = new Intl.NumberFormat("en");
 site.number = (value) => NUMBERS.format(value);

@@ -69,9 +69,10 @@
   function cards(told) {
     const has = new Set(told.has), of = (target) => told.operators.filter((row) => row.cells.some(([place, , , entries]) => place === target && entries > 0)).length;
     const amd = told.targets.filter((target) => target.startsWith("gfx"));
-    const served = (target) => told.models.filter((row) => { const [good, all] = row.sums[target]?.[""].steps || [0, 0]; return all && good === all; }).length;
+    const whole = (row, target) => ["vllm", "sglang"].every((engine) => { const [good, all] = row.sums[target]?.[engine].steps || [0, 1]; return good === all; });
+    const served = (target) => told.models.filter((row) => whole(row, target)).length;
     const found = [
-      has.has("shapes") && ["models", site.count(told.models.length, "model"), amd.map((target) => `${target}: ${served(target)} fully served`)],
+      has.has("shapes") && ["models", site.count(told.models.length, "model"), amd.map((target) => `${target}: every vLLM and SGLang call of ${served(target)}`)],
       ["operators", site.count(told.operators.length, "operator"), amd.map((target) => `${target}: ${site.number(of(target))} built`)],
       has.has("modules") && ["modules", site.count(told.modules.length, "module"), ["that AITER’s JIT would compile"]],
       has.has("sizes") && ["sizes", "Sizes", ["of bundles and wheels, by release"]],

@@ -21,13 +21,17 @@
     const sum = (row, target) => row.sums[target]?.[""].steps || [0, 0];
     const table = site.table({ caption: "Models", columns: [
       { name: "model", kind: "first", value: (row) => row.name, cell: (row) => site.link("models", row.name, row.name, "a.name") },
-      ...targets.map((target) => ({ name: `calls served on ${target}`, value: (row) => sum(row, target)[0] / sum(row, target)[1], cell: (row) => share(sum(row, target)) })),
+      ...targets.map((target) => ({ name: `calls served on ${target}`, value: (row) => sum(row, target)[0] / sum(row, target)[1], cell: (row) => [share(sum(row, target)), engines(row.sums[target])] })),
     ] });
     table.show(models, site.count(models.length, "model"));
-    return [site.heading("Models"), site.el("p", {}, "Which calls of vLLM and SGLang these bundles serve. Each call was put to the runtime with its sizes, as a server would make it. "
+    return [site.heading("Models"), site.el("p", {}, "Which calls of vLLM, SGLang and AITER’s own functions these bundles serve. The runtime chose a kernel for each call, with its sizes, as on a server. "
       + "A call is served when a kernel takes it, or when the function needs none."), site.el("p.quiet", {}, COUNTED), table.node];
   }
 
+  const engines = (sums) => sums ? site.el("span.quiet.what", {}, Object.keys(ENGINES).filter(Boolean).map((engine) => {
+    const [served, every] = sums[engine].steps;
+    return `${ENGINES[engine]} ${site.number(served)} of ${site.number(every)}`;
+  }).join(" · ")) : null;
   const share = ([served, every]) => every
     ? site.el("span.share", {}, meter(served / every), ` ${site.number(served)} of ${site.number(every)}`) : "–";
 
@@ -71,8 +75,8 @@
       { key: "phase", label: "phase", values: values((call) => word(call[4])) }, { key: "serve", label: "state", values: ["served", "not all served"] },
       { key: "tp", label: "TP", values: values((call) => call[5]).map(String), one: true }, { key: "client", label: "client", values: values((call) => word(call[0])), one: true } ] });
     changed(filters.settings());
-    return [site.heading(row.name), site.el("p.quiet", {}, "Served calls of one step, and each call below: the ranges are tokens in a step. Open one to see the variant and why it is chosen."),
-      sums(row, targets), site.el("h2", {}, "Calls"), filters.bar, table.node];
+    return [site.heading(row.name), site.el("p.quiet", {}, "Which calls of this model are served, and by which kernel."),
+      sums(row, targets), site.el("h2", {}, "Calls"), site.el("p.quiet", {}, "The numbers are tokens in a step. Open one to see the variant and the reason."), filters.bar, table.node];
   }
 
   function runs(found, word) {

@@ -16,7 +16,7 @@
     const table = site.table({ caption: "AITER's modules", columns: [
       { name: "module", kind: "first", value: (row) => row.name, cell: (row) => [site.link("modules", row.name, row.name, "a.name"), row.reason ? site.el("span.quiet.what", {}, site.prose(row.reason)) : null] },
       { name: "class", value: (row) => row.class, cell: (row) => row.class },
-      { name: "functions served", kind: "number", value: served, cell: (row) => row.instead.length ? ["by ", ...instead(row)] : `${served(row)} of ${row.functions.length}` },
+      { name: "functions served", kind: "number", value: served, cell: (row) => row.instead.length ? (row.instead.length > 1 ? `by ${row.instead.length} functions` : ["by ", ...instead(row)]) : `${served(row)} of ${row.functions.length}` },
       { name: "by", kind: "aside", cell: places },
       { name: "status", kind: "last", value: (row) => row.status, cell: (row) => status(row.status) },
     ] });
@@ -30,7 +30,7 @@
       { key: "how", label: "status", values: Object.keys(KINDS) }, { key: "kind", label: "class", values: values((row) => row.class) } ] });
     changed(filters.settings());
     return [site.heading("Modules"), site.el("p", {}, `AITER ${told.tree.version}${told.tree.pinned ? "" : " (a checkout)"} compiles these modules on the server. `
-      + `Operators of ours serve ${told.functions.served} of their ${told.functions.all} functions. A module is replaced when a class of ours stands for all of it.`), filters.bar, table.node];
+      + `Operators of ours serve ${told.functions.served} of their ${told.functions.all} functions. A module is replaced when a class, or functions, of ours stand for all of it.`), filters.bar, table.node];
   }
 
   function one(told, name) {
