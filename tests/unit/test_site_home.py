@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -129,6 +131,19 @@ def test_the_documentation_site_is_copied_below_the_page(tmp_path: Path) -> None
     shutil.rmtree(docs)
     again = CliRunner().invoke(cli, words[:4] + words[6:], catch_exceptions=False)
     assert again.exit_code == 0 and not (out / write.DOCS).exists()
+
+
+@pytest.mark.parametrize(("folder", "linked"), [("site-docs", ["../index.html"]), ("docs", [])])
+def test_the_documentation_below_the_page_links_back(
+    monkeypatch: pytest.MonkeyPatch, folder: str, linked: list[str]
+) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed: nox -s docs")
+    monkeypatch.syspath_prepend(str(ROOT / "ci"))
+    hooks = importlib.import_module("docs_hooks")
+    nav = SimpleNamespace(items=[])
+    hooks.on_nav(nav, config=SimpleNamespace(site_dir=f"/somewhere/{folder}"), files=[])
+    assert [each.url for each in nav.items] == linked
+    assert f'BUILD / "{hooks.BELOW_STATUS_PAGE}"' in (ROOT / "noxfile.py").read_text()
 
 
 def test_links_lead_into_the_checkout_where_the_page_lies_in_it(tmp_path: Path) -> None:
