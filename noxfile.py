@@ -12,7 +12,7 @@
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
-    python3 -m nox -s site      a page of what is built: build/site/index.html
+    python3 -m nox -s site      what is built and proved, with the documentation: build/site/index.html
     python3 -m nox -s browser   the page of `python -m build_tools site` in a headless browser from npm, with screenshots
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
@@ -285,13 +285,17 @@ def airgap(session: nox.Session) -> None:
 
 @shared
 def site(session: nox.Session) -> None:
-    """Write the page of a build to ``build/site``.
+    """Write the status page of a build to ``build/site``, with the documentation below it.
 
     ``-- --record FILE``: with earlier releases. It asks the live choice.
     """
+    install(session, *groups("docs"))
+    pages = BUILD / "site-docs"
+    words = ("build", "--strict", "--site-dir", str(pages))
+    run(session, "python", "-m", "mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
     build_tools(session, "develop")
     wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
-    build_tools(session, "site", str(BUILD / "site"), *wheels, *session.posargs)
+    build_tools(session, "site", str(BUILD / "site"), "--docs", str(pages), *wheels, *session.posargs)
 
 
 @shared
