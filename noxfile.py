@@ -51,7 +51,7 @@ EMULATED = "gfx942,gfx950"
 #: Of the examples.
 MODELS = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 #: Not in its lock, which has what it needs: its CPU build comes from an index of its own.
-(TORCH,) = nox.project.dependency_groups(PROJECT, "torch")
+(TORCH,) = nox.project.dependency_locks(PROJECT, "torch")
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
 NVIDIA = Path("/dev/nvidiactl")
@@ -289,7 +289,7 @@ def site(session: nox.Session) -> None:
 
     ``-- --record FILE``: with earlier releases. It asks the live choice.
     """
-    install(session, *groups("docs"))
+    install(session, *locks("docs"))
     pages = BUILD / "site-docs"
     words = ("build", "--strict", "--site-dir", str(pages))
     run(session, "python", "-m", "mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
