@@ -187,10 +187,10 @@ def _joined(rows: Sequence[Row]) -> list[Row]:
     for row in rows:
         models.setdefault(row.model, []).append(step_call(row))
     known = {name: model_steps.callees(calls) for name, calls in models.items()}
-    return [_around(row, known[row.model]) if row.within else row for row in rows]
+    return [_with_callees(row, known[row.model]) if row.within else row for row in rows]
 
 
-def _around(row: Row, known: Mapping[tuple[str, model_steps.Place], bool]) -> Row:
+def _with_callees(row: Row, known: Mapping[tuple[str, model_steps.Place], bool]) -> Row:
     if names := model_steps.serving(step_call(row), known):
         return replace(row, state=HOST, reason=f"a function around {', '.join(names)}")
     return replace(row, reason=f"none of {', '.join(row.within)} takes it")

@@ -57,7 +57,7 @@ _OUTSIDE: Final = "project/"
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Where the page's links lead. ``docs``: prefix of a documentation page; ``suffix``: its ending, ``.html`` or ``.md``;
+    """Targets of the page's links. ``docs``: prefix of a documentation page; ``suffix``: its ending, ``.html`` or ``.md``;
     ``sources``: prefix of a file of the repository, "" if the page has no link to it.
     """
 

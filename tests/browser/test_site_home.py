@@ -63,7 +63,7 @@ def test_the_limit_that_matters_most_is_said_first(tab: Tab) -> None:
     page = tab.go("home")
     status = page.inner_text(".status")
     assert status.startswith("No AMD card has run these kernels yet.")
-    assert f"{made.RECEIPTS + 1:,} receipts from an emulated GPU" in status
+    assert f"{made.RECEIPTS + 1:,} receipts say that a kernel was executed on an emulated GPU" in status
     assert "2 do not" in status
 
 
@@ -197,6 +197,8 @@ def test_documents_and_sources_are_links(browser: Any, tmp_path: Path) -> None:
     page = Tab(context, (tmp_path / "index.html").as_uri()).go("home")
     assert page.get_attribute("main a:text-is('Quickstart')", "href") == "docs/quickstart.html"
     assert page.get_attribute("main a:text-is('AGENTS.md')", "href") == "../../AGENTS.md"
+    page.click("#views a:text-is('How it works')")
+    assert page.get_attribute("main a:text-is('What calls cost')", "href") == "docs/performance.html"
     page.goto("about:blank")
     page.goto((tmp_path / "index.html").as_uri() + "#/operator/operator_000")
     found = page.get_attribute("main a:has-text('csrc/kernels/triton/norm.py')", "href")

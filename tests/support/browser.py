@@ -23,10 +23,10 @@ class Tab:
         self.page = context.new_page()
         self.page.on("console", lambda message: self.said.append(message.text))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", self._asked)
+        self.page.on("request", self._record_request)
         self.page.on("dialog", self._dialog)
 
-    def _asked(self, sent: Any) -> None:
+    def _record_request(self, sent: Any) -> None:
         if not sent.url.startswith(("file:", "data:", "about:")):
             self.said.append(sent.url)
 

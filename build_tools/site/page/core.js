@@ -109,6 +109,11 @@ site.facts = (rows) =>
 site.absent = (words) => site.el("p.note", {}, words);
 // Nodes with commas between them; no nodes: "", which `facts` leaves out.
 site.commas = (nodes) => nodes.length ? nodes.flatMap((node, place) => place ? [", ", node] : [node]) : [""];
+// A page of the documentation, by its file's name; words where the page is not there.
+site.page = (name, words) => {
+  const found = site.data.get("index").home.documents.flatMap(({ pages }) => pages).find(([, href]) => href.replace(/\.(html|md)$/, "").endsWith(`/${name}`));
+  return found ? site.el("a", { href: found[1] }, words) : words;
+};
 // A file of the repository: a link where the page knows where the sources are.
 site.source = (path, words = path) => {
   const { sources } = site.data.get("index").home;

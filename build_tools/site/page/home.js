@@ -25,7 +25,7 @@
     const [built, proved] = told.built, release = told.release.release;
     return site.el("div.status", { role: "note" },
       site.el("p", {}, site.el("strong", {}, cards ? `${site.count(cards, "receipt")} of ${site.number(cards + emulated)} come from an AMD card.` : "No AMD card has run these kernels yet."), " ",
-        emulated ? `${site.count(emulated, "receipt")} from an emulated GPU: a kernel was executed there and its results were right.` : "",
+        emulated ? `${site.number(emulated)} receipts say that a kernel was executed on an emulated GPU and its results were right.` : "",
         cards ? "" : " We publish no AMD speed figures."),
       site.el("p.quiet", {}, built ? [`${site.number(built)} kernel entries are built. ${proved === built ? "All have a receipt." : `${site.number(proved)} have a receipt, ${site.number(built - proved)} do not.`}`]
         : "This page was made without bundles, so no kernel is built here.", release ? ` Version ${release}.` : ""));
@@ -72,7 +72,7 @@
     const whole = (row, target) => ["vllm", "sglang"].every((engine) => { const [good, all] = row.sums[target]?.[engine].steps || [0, 1]; return good === all; });
     const served = (target) => told.models.filter((row) => whole(row, target)).length;
     const found = [
-      has.has("shapes") && ["models", site.count(told.models.length, "model"), amd.map((target) => `${target}: every vLLM and SGLang call of ${served(target)}`)],
+      has.has("shapes") && ["models", site.count(told.models.length, "model"), ["all vLLM and SGLang calls served:", amd.map((target) => `${served(target)} on ${target}`).join(", ")]],
       ["operators", site.count(told.operators.length, "operator"), amd.map((target) => `${target}: ${site.number(of(target))} built`)],
       has.has("modules") && ["modules", site.count(told.modules.length, "module"), ["that AITER’s JIT would compile"]],
       has.has("sizes") && ["sizes", "Sizes", ["of bundles and wheels, by release"]],

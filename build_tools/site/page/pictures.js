@@ -27,9 +27,9 @@
     return [site.heading("How it works"),
       site.el("p.keys", {}, site.el("span.key.gate", {}, "can refuse"), site.el("span.key.end", {}, "result"), site.el("span.key.bad", {}, "ends it")),
       site.el("h2", {}, "The pipeline"), flow("From a manifest to a wheel, on the build machine", PIPELINE),
-      site.el("h2", {}, "A receipt’s life"), flow("From a compiled kernel to a receipt, and its end", RECEIPT),
-      site.el("h2", {}, "A call’s life"), flow("From Python to the GPU, on your server", CALL),
-      site.el("h2", {}, "What a call costs"), site.el("p", {}, "No figure is of an AMD card. The method and more figures are on the performance page."),
+      site.el("h2", {}, "A receipt’s life"), flow("From a compiled kernel to a receipt, and its end", RECEIPT), site.el("p", {}, "In words: ", site.page("proofs", "How kernels are checked"), "."),
+      site.el("h2", {}, "A call’s life"), flow("From Python to the GPU, on your server", CALL), site.el("p", {}, "In words: ", site.page("architecture", "Architecture"), "."),
+      site.el("h2", {}, "What a call costs"), site.el("p", {}, "No figure is of an AMD card. More figures, and how they were measured: ", site.page("performance", "What calls cost"), "."),
       ...timings.map(bars)];
   } });
 

@@ -20,7 +20,7 @@ ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where in a model's steps a function is called: what a function and its callees have in common, besides the name."""
+    """The place of a call in a model's steps. A function and its callees share it."""
 
     target: str
     ranks: int
@@ -42,7 +42,7 @@ class StepCall:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """How many of ``calls`` are served."""
+    """The number of calls, and of served ones among them."""
 
     served: int
     calls: int
