@@ -1,4 +1,4 @@
-"""Which pins have a newer version, and moving those of ``pyproject.toml``."""
+"""Find pins that have a newer version, and move those of ``pyproject.toml``."""
 
 from __future__ import annotations
 

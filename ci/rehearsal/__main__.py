@@ -35,7 +35,7 @@ for word; do case $word in dist/*) test -e "$word" || { echo "no such file: $wor
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says. ``rows``: how many of a matrix run, 0 for all; ``store``: stands for the others' artifacts."""
+    """The command line's words. ``rows``: how many of a matrix run, 0 for all; ``store``: stands for the others' artifacts."""
 
     folder: Path
     python: str
@@ -191,7 +191,7 @@ def _environment(
             unseen[f"{name}={found[name]}: {text} stood for it"] = None
             found[name] = text
     for name, url in [(key, text) for key, text in found.items() if text.startswith("https://")]:
-        if not _reached(url):
+        if not _answers(url):
             place = options.indexes.get(url, "")
             unseen[f"{name}={url}: out of reach; {place or 'nothing'} stood for it"] = None
             del found[name]
@@ -248,7 +248,8 @@ def _secrets(folder: Path) -> dict[str, str]:
     return {"MINISIGN_KEY": secret, "MINISIGN_PASSWORD": password}
 
 
-def _reached(url: str) -> bool:
+def _answers(url: str) -> bool:
+    """Return whether an index answers from here."""
     try:
         with urllib.request.urlopen(url, timeout=20):  # noqa: S310  # the workflow's own, and https
             return True

@@ -1,4 +1,4 @@
-"""What each action of the workflow does, done here with files. Each says what of the real one is not seen."""
+"""Do what each action of the workflow does, here and with files. Each says what of the real one is not seen."""
 
 from __future__ import annotations
 
