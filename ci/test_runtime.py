@@ -1,4 +1,4 @@
-"""Try what the runtime wheel does alone, without a bundle and without a GPU: cibuildwheel runs it where the wheel is installed."""
+"""Try what the runtime wheel does alone, without a bundle or a GPU: cibuildwheel runs it where the wheel is installed."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ PRODUCTS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "gfx950": (("MI350X", "MI355X"), "gfx950"),
 }
 #: The one command that builds the wheels; then, for each use of them, the lines to type. EXTRA: the wheel's extra.
-BUILD: Final = "python3 -m pip install nox && python3 -m nox -s demo"
+BUILD: Final = "python3 -m pip install -r build_tools/locks/nox.txt && python3 -m nox -s demo"
 _INSTALL: Final = "pip install --no-index --find-links dist 'aiter-prebuilt[{}]'"
 COMMANDS: Final[Mapping[str, Sequence[str]]] = {
     "vLLM": (

@@ -191,7 +191,7 @@ def _environment(
             unseen[f"{name}={found[name]}: {text} stood for it"] = None
             found[name] = text
     for name, url in [(key, text) for key, text in found.items() if text.startswith("https://")]:
-        if not _answers(url):
+        if not _is_reachable(url):
             place = options.indexes.get(url, "")
             unseen[f"{name}={url}: out of reach; {place or 'nothing'} stood for it"] = None
             del found[name]
@@ -248,7 +248,7 @@ def _secrets(folder: Path) -> dict[str, str]:
     return {"MINISIGN_KEY": secret, "MINISIGN_PASSWORD": password}
 
 
-def _answers(url: str) -> bool:
+def _is_reachable(url: str) -> bool:
     """Return whether an index answers from here."""
     try:
         with urllib.request.urlopen(url, timeout=20):  # noqa: S310  # the workflow's own, and https

@@ -100,7 +100,7 @@ def test_an_index_out_of_reach_is_named_and_nothing_of_this_machine_stands_for_i
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PIP_FIND_LINKS", "/a/folder")
-    monkeypatch.setattr(program, "_answers", lambda url: False)
+    monkeypatch.setattr(program, "_is_reachable", lambda url: False)
     text = SMALL.replace('"a word" }', '"a word", INDEX: "https://index.invalid/cpu" }')
     seen = text.replace(
         "mkdir out", 'test -z "$INDEX$PIP_FIND_LINKS" && test "$PIP_CONFIG_FILE" = /dev/null && mkdir out'
