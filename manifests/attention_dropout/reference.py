@@ -94,8 +94,9 @@ def attention_dropout_bwd(
 ) -> dict[str, Near | None]:
     """Gradients of :func:`attention_dropout_fwd` from its result and the log-sum-exp of its scores.
 
-    softmax_d is rowsum(out * dout), [b, hq, sq]. d_sink [hq] grows by -sum exp(sink - softmax_lse) * softmax_d. What meets nothing
-    has a gradient of 0; rows of no sequence stay as they were. No sequence has more than max_seqlen_q queries or max_seqlen_k keys.
+    softmax_d is rowsum(out * dout), [b, hq, sq]. d_sink [hq] grows by -sum exp(sink - softmax_lse) * softmax_d. What meets
+    nothing has a gradient of 0; rows of no sequence stay as they were. No sequence has more than max_seqlen_q queries or
+    max_seqlen_k keys.
     """
     del max_seqlen_q, max_seqlen_k
     dropout, unit = state_of(rng_state, keep, dropout_p), UNIT[kinds["q"]]

@@ -6,30 +6,30 @@
 
 keeps(i, j) is 1 where the random byte of query i and key j is at most `keep`, floor(255 * (1 - p)).
 
-The bytes are those of Composable Kernel's attention (ck_tile, `BlockDropout`), so that equal states give equal masks.  Philox4x32
-with 7 rounds has the seed as key; its counter is offset + (batch * HQ + head) * 64 + lane (64 bits), then row / 32, then
-column / 32.  It gives 16 bytes to each of 64 lanes: those of a tile of 32 rows and 32 columns as the matrix unit lays it out, with
-two groups of rows in one lane.  Row 16 a + 8 h + r (r < 8) and column c are byte 8 a + r of lane 32 h + c.  Rows and columns count
-from the first query and key of a sequence.
+The bytes are those of Composable Kernel's attention (ck_tile, `BlockDropout`), so that equal states give equal masks.
+Philox4x32 with 7 rounds has the seed as key.  Its counter is offset + (batch * HQ + head) * 64 + lane (64 bits), then row / 32,
+then column / 32.  Each of 64 lanes gets 16 bytes of a tile of 32 rows and 32 columns: row 16 a + 8 h + r (r < 8) and column c
+are byte 8 a + r of lane 32 h + c.  Rows and columns count from the first query and key of a sequence.
 
 Launches, in order
-  `dropout_bytes_kernel`    where the caller asks for them: bytes *u8 [b, HQ, SQ, columns], of all rows of all sequences, whatever a
-                            mask hides.  A workgroup a tile: grid cdiv(most, BM) * cdiv(columns, BN) * HQ * batches
+  `dropout_bytes_kernel`    where the caller asks for them: bytes *u8 [b, HQ, SQ, columns], whatever a mask hides.  A workgroup
+                            a tile: grid cdiv(most, BM) * cdiv(columns, BN) * HQ * batches
   `dropout_attn_kernel`     out and lse, a workgroup a tile of BM queries: grid cdiv(most, BM) * HQ * batches
 What an argument is, by name:
-  out, q *T [b, SQ, HQ, D], k *T [b, SK, HK, D], v *T [b, SK, HK, DV]; strides are in elements, of a batch (_b), a row (_s), a head
-  (_h); the last dimension is contiguous
+  out *T [b, SQ, HQ, DV], q *T [b, SQ, HQ, D], k *T [b, SK, HK, D], v *T [b, SK, HK, DV]; strides are in elements, of a batch
+  (_b), a row (_s), a head (_h); the last dimension is contiguous
   lse *f32 [b, HQ, SQ] contiguous | rows_b i64: its stride of a batch | write_lse i32 | sinks *f32 [HQ], where has_sinks is not 0
   state *i64 [2]: seed and offset | keep i32 | share f32: 1 / (1 - p)
   ragged i32: 0 for batches that are alike; 1 for sequences, which have the queries from starts_q[s] to starts_q[s + 1] (i32) of
   the SQ rows and the keys from starts_k[s] to starts_k[s + 1] of SK, all batch strides and rows_b being 0
   most i32: the most queries of a batch; rows behind it are not written | skip i32: sequences of no more queries are left alone
   first_keys, left, right i32, softcap f32: as in attention_ragged.py
-constexprs  HEAD (padded D), VHEAD (padded DV), BM, BN (multiples of 32), AWAY (round to bf16 ties away from zero, gfx942), XCDS, EVEN
+constexprs  HEAD (padded D), VHEAD (padded DV), BM, BN (multiples of 32), AWAY (round to bf16 ties away from zero, gfx942), XCDS,
+            EVEN
 
 EVEN = 1 is the aligned specialisation: D = HEAD and DV = VHEAD, 16-byte pointers of T, strides of rows and heads that are
-multiples of 16 elements (`tt.divisibility` 16), and those of batches too where there are several.  EVEN = 0 takes smaller heads at
-any address.
+multiples of 16 elements (`tt.divisibility` 16), and those of batches too where there are several.  EVEN = 0 takes smaller heads
+at any address.
 
 guarantee   0 <= k_stride_s, v_stride_s <= STRIDE_LIMIT; lengths, first_keys, left and right stay below 2^30
 

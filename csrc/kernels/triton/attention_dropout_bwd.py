@@ -3,15 +3,15 @@
     P[i, j]  = exp(S[i, j] - lse[i])                                    0 where query i does not see key j
     D[i, j]  = keeps(i, j) / (1 - p), the mask of the forward pass (attention_dropout.py), made again from its state
     dS[i, j] = P[i, j] * (D[i, j] * dout[i, h] . v[j, h / (HQ / HK)] - delta[i])
-    dv[j]    = sum_i P[i, j] * D[i, j] * dout[i]        dk[j] = softmax_scale * sum_i dS[i, j] * q[i]   over all heads that share j
+    dv[j]    = sum_i P[i, j] * D[i, j] * dout[i]        dk[j] = softmax_scale * sum_i dS[i, j] * q[i]   over heads that share j
     dq[i]    = softmax_scale * sum_j dS[i, j] * k[j]
 
 delta is that of attention_bwd.py, whose kernels for it and for the gradient of sinks are launched before these:
   `dropout_bwd_dkdv_kernel`  dk and dv, a workgroup a tile of BN_K keys, by BM_K queries: grid cdiv(most, BN_K) * HK * batches
   `dropout_bwd_dq_kernel`    dq, a workgroup a tile of BM_Q queries, by BN_Q keys: grid cdiv(most, BM_Q) * HQ * batches
-No atomics and no workspace: each gradient is added up in one order. What an argument is stands in attention_bwd.py and
-attention_dropout.py, what a query sees in the former. All sums are fp32, P and dS are rounded to T before the next product, dq, dk and
-dv once, kept elements being multiplied with 1 / (1 - p) behind the sum of dv.
+No atomics and no workspace: each gradient is added up in one order. attention_bwd.py and attention_dropout.py say what an
+argument is, the former what a query sees. All sums are fp32; P and dS are rounded to T before the next product, dq, dk and dv
+once. The sum of dv is multiplied with 1 / (1 - p) at its end.
 
 constexprs  HEAD (padded D), VHEAD (padded DV), tiles (multiples of 32), AWAY, XCDS, EVEN as in attention_bwd.py
 

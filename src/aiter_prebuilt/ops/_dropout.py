@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from math import floor
-from typing import Any
+from typing import Any, Final
 
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.launch.dispatch import operator
@@ -12,6 +12,8 @@ from aiter_prebuilt.ops._common import element_type, refuse
 
 _attention_dropout_fwd = operator("attention_dropout_fwd")
 _attention_dropout_bwd = operator("attention_dropout_bwd")
+#: Seeds and offsets are below it: the most that torch draws.
+_MOST: Final = 2**63 - 1
 
 
 def largest_kept(function: str, dropout_p: float) -> int:
@@ -30,7 +32,9 @@ def new_state(tensor: Any) -> Any:
 
     Drawn on the device, they differ in each replay of a graph, and a checkpoint draws them again as they were.
     """
-    return tensor.new_empty((2,), dtype=element_type(tensor, "i64")).random_()
+    torch: Any = sys.modules["torch"]
+    # Not random_(): Dynamo traces no operation that draws in place.
+    return torch.randint(_MOST, (2,), dtype=torch.int64, device=tensor.device)
 
 
 def new_bytes(q: Any, columns: int) -> Any:

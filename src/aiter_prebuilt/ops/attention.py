@@ -68,8 +68,8 @@ def flash_attn_func(
         num_splits: 0 or 1.
 
     Returns:
-        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` the bytes, or [0] of the
-        type of q, behind them. A query that sees no key gives 0, and -inf or its sink.
+        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` the bytes, or
+        [0] of the type of q, behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad.

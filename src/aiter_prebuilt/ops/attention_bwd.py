@@ -188,7 +188,9 @@ def mha_varlen_bwd(
         tensors = tuple(_dropout.one_batch(each) for each in rows)
         lists, most = (cu_seqlens_q, cu_seqlens_k, sink, d_sink), (max_seqlen_q, max_seqlen_k)
         bounds = (left, right)
-        _dropout.gradients("mha_varlen_bwd", dropout_p, rng_state, tensors, lists, softmax_scale, bounds, most)
+        _dropout.gradients(
+            "mha_varlen_bwd", dropout_p, rng_state, tensors, lists, softmax_scale, bounds, most
+        )
         return (*made, delta)
     _mha_varlen_bwd(
         dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, *made, sink, d_sink, delta, max_seqlen_q, max_seqlen_k,

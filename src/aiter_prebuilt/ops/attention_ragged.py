@@ -116,10 +116,10 @@ def flash_attn_varlen_func(
         skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
         padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
         if dropout_p:
-            listed = (cu_seqlens_q, cu_seqlens_k, *padded)
-            skip, most = max(min_seqlen_q, 0), (max_seqlen_q, max_seqlen_k)
-            rows = (result, q, k, v, as_f32(sink_ptr), lse)
-            drawn = _dropped(dropout_p, rows, listed, block_table, scale, seen, logits_soft_cap, most, skip, return_attn_probs)
+            how = (scale, seen, logits_soft_cap, (max_seqlen_q, max_seqlen_k), max(min_seqlen_q, 0))
+            rows = (result, q, keys, values, as_f32(sink_ptr), lse)
+            listed = (cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+            drawn = _dropped(dropout_p, rows, listed, *how, return_attn_probs)
             return with_probabilities(q, result, lse, return_attn_probs, drawn)
         starts = split_padding("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
     except AiterPrebuiltError:
@@ -138,7 +138,6 @@ def _dropped(
     dropout_p: float,
     rows: tuple[Any, ...],
     lists: tuple[Any, ...],
-    block_table: Any,
     scale: float,
     seen: tuple[int, int, int],
     cap: float,
@@ -152,16 +151,16 @@ def _dropped(
         UnsupportedError: keys lie in pages.
     """
     name = "flash_attn_varlen_func"
+    out, q, keys, values, sinks, lse = rows
+    *starts, padded_q, padded_k, block_table = lists
     if block_table is not None:
         raise refuse(name, "dropout_p", dropout_p, "0.0 with a block_table")
-    out, q, k, v, sinks, lse = rows
-    keys, values = (each[0] if each.dim() == 4 and each.shape[0] == 1 else each for each in (k, v))
-    starts_q, starts_k, padded_q, padded_k = lists
     if padded_q is not None or padded_k is not None:
-        starts_q, starts_k = with_two_gaps(*lists)
-    out, q, keys, values = (_dropout.one_batch(each) for each in (out, q, keys, values))
+        starts = [*with_two_gaps(*starts, padded_q, padded_k)]
+    out, q = _dropout.one_batch(out), _dropout.one_batch(q)
     drawn = _dropout.new_bytes(q, most[1]) if wanted else None
-    tensors = (out, q, keys, values, starts_q, starts_k, sinks, None if lse is None else lse[None], drawn)
+    sums = None if lse is None else _dropout.one_batch(lse)
+    tensors = (out, q, keys, values, *starts, sinks, sums, drawn)
     _dropout.attend(name, dropout_p, tensors, scale, seen, cap, most[0], skip)
     return None if drawn is None else drawn[0]
 
