@@ -70,6 +70,7 @@ if TYPE_CHECKING:
         swiglu_and_mul,
         swiglu_and_mul_bias,
     )
+    from aiter_prebuilt.ops.generated.attention_dropout import attention_dropout_bwd, attention_dropout_fwd
     from aiter_prebuilt.ops.generated.attention_extend import context_attention_fwd
     from aiter_prebuilt.ops.generated.causal_conv1d import causal_conv1d_update
     from aiter_prebuilt.ops.generated.elementwise import sigmoid, tanh
@@ -262,6 +263,8 @@ __all__ = [
     "add_",
     "add_rmsnorm",
     "add_rmsnorm_quant",
+    "attention_dropout_bwd",
+    "attention_dropout_fwd",
     "batched_gemm_a8w8",
     "batched_gemm_a8w8_CK",
     "batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant",
@@ -553,6 +556,8 @@ HOMES: Final = {
     "silu_and_mul_bias": "generated.activation",
     "swiglu_and_mul": "generated.activation",
     "swiglu_and_mul_bias": "generated.activation",
+    "attention_dropout_bwd": "generated.attention_dropout",
+    "attention_dropout_fwd": "generated.attention_dropout",
     "context_attention_fwd": "generated.attention_extend",
     "causal_conv1d_update": "generated.causal_conv1d",
     "sigmoid": "generated.elementwise",

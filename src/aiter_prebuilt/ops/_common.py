@@ -431,7 +431,7 @@ def codes(tensor: Any, kind: str) -> Any:
     return tensor
 
 
-def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool) -> Any:
+def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool, drawn: Any = None) -> Any:
     """Return what attention made as AITER does.
 
     Args:
@@ -439,9 +439,11 @@ def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool) -> Any:
         out: the result.
         lse: the log-sum-exp, or None where it is not wanted.
         wanted: whether the probabilities are, which are empty without dropout.
+        drawn: the random bytes of dropout, which stand for them, or None.
 
     Returns:
         ``out``, or a tuple of it and of those of the others that are wanted.
     """
-    found = [out, *(() if lse is None else (lse,)), *((q.new_empty((0,)),) if wanted else ())]
+    shown = q.new_empty((0,)) if wanted and drawn is None else drawn
+    found = [out, *(() if lse is None else (lse,)), *((shown,) if wanted else ())]
     return found[0] if len(found) == 1 else tuple(found)
