@@ -18,6 +18,7 @@ from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
 from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
+from build_tools.verbs.examples import add_examples
 from build_tools.verbs.farm import farm
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
@@ -76,6 +77,7 @@ for verb in (
     site,
 ):
     cli.add_command(verb)
+add_examples(cli)
 
 
 def main() -> None:

@@ -8,7 +8,9 @@ from typing import Final
 from build_tools.errors import StaleFilesError
 from build_tools.files.reproducible import write_atomic
 from build_tools.generate import (
+    api_reference,
     call_forms,
+    environment_variables,
     exit_codes,
     exports,
     functions,
@@ -43,6 +45,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         Path(exit_codes.FILE): exit_codes.page(),
+        Path(environment_variables.FILE): environment_variables.page(),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
         REFUSALS
@@ -51,9 +54,11 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
     refused = {family.family: functions.refusals_of(family) for family in manifest.families.values()}
+    written = {GENERATED / f"{name}.py": text for name, text in texts.items() if text is not None}
     return (
         made
-        | {GENERATED / f"{name}.py": text for name, text in texts.items() if text is not None}
+        | written
+        | api_reference.files(operators, written)
         | {REFUSALS / f"{name}.py": text for name, text in refused.items() if text is not None}
     )
 
@@ -67,8 +72,8 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
-        for folder in (GENERATED, REFUSALS)
-        for path in sorted((root / folder).glob("*.py"))
+        for folder, pattern in ((GENERATED, "*.py"), (REFUSALS, "*.py"), (Path(api_reference.FOLDER), "*.md"))
+        for path in sorted((root / folder).glob(pattern))
         if path.relative_to(root) not in made
     ]
     return wrong

@@ -34,7 +34,11 @@ toolchain = click.option(
     help="From PyPI packages, or an installed ROCm.",
 )  # fmt: skip
 store = click.option(
-    "--store", type=click.Path(path_type=Path), default=ROOT / "build" / "store", show_default="build/store"
+    "--store",
+    type=click.Path(path_type=Path),
+    default=ROOT / "build" / "store",
+    show_default="build/store",
+    help="Folder of compiled results.",
 )
 ck = click.option(
     "--ck", type=click.Choice(["sample", "curated", "tuned"]), default="curated", show_default=True,
@@ -45,6 +49,7 @@ bundles = click.option(
     type=click.Path(path_type=Path),
     default=BUNDLES,
     show_default="build/bundles",
+    help="Folder of the bundles.",
 )
 tls = click.option(
     "--tls", type=click.Path(exists=True, file_okay=False, path_type=Path),

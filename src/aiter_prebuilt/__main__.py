@@ -19,8 +19,12 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 _LONG = ("bridge", "coverage", "explain", "list")
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor, preload, verify --execute) or wrong usage."""
+def build_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Build the parser of the command line.
+
+    Returns:
+        The parser, and that of each verb. Each verb's help ends with an example.
+    """
     parser = argparse.ArgumentParser(
         prog="aiter-prebuilt", description="AITER kernels as ready code objects.", allow_abbrev=False
     )
@@ -29,12 +33,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
     subs: dict[str, argparse.ArgumentParser] = {}
     for verb in VERBS:
         module = import_module(f"aiter_prebuilt.commands.{verb}")
-        sub = verbs.add_parser(verb, help=module.HELP, description=module.HELP, allow_abbrev=False)
+        sub = verbs.add_parser(
+            verb,
+            help=module.HELP,
+            description=module.HELP,
+            epilog=f"example: {module.EXAMPLE}",
+            allow_abbrev=False,
+        )
         if verb != "completion":
             sub.add_argument("--json", action="store_true", help="machine output with a version")
         module.configure(sub)
         sub.set_defaults(execute=module.execute)
         subs[verb] = sub
+    return parser, subs
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor, preload, verify --execute) or wrong usage."""
+    parser, subs = build_parser()
     words = sys.argv[1:] if arguments is None else arguments
     check_words(parser, subs, words)
     options, rest = parser.parse_known_args(words)

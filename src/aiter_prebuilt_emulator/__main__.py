@@ -17,10 +17,22 @@ from aiter_prebuilt_emulator import VERSION, debug, library, native, profiling, 
 from aiter_prebuilt_emulator.surroundings import with_library
 
 JSON_VERSION: Final = 1
+#: Verb -> a command that shows its use.
+EXAMPLES: Final = {
+    "path": "aiter-prebuilt-emulator path",
+    "coverage": "aiter-prebuilt-emulator coverage FILE.co",
+    "run": "aiter-prebuilt-emulator run --devices gfx950 -- python prog.py",
+    "debug": "aiter-prebuilt-emulator debug --console -- python prog.py",
+    "counters": "aiter-prebuilt-emulator counters --target gfx942",
+}
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit codes: 0 right; 1 something is missing, unreadable or not covered; 2 wrong usage."""
+def build_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """Build the parser of the command line.
+
+    Returns:
+        The parser, and that of each verb. Each verb's help ends with an example.
+    """
     parser = argparse.ArgumentParser(
         prog="aiter-prebuilt-emulator",
         description="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor.",
@@ -29,8 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verb = verbs.add_parser("path", help="print where the library is")
     verb.set_defaults(execute=_path)
-    verb = verbs.add_parser("coverage", help="what code objects use, and what of it cannot be executed")
-    verb.add_argument("files", nargs="+", type=Path, metavar="FILE.co")
+    verb = verbs.add_parser(
+        "coverage", help="list the instructions of code objects that the emulator cannot execute"
+    )
+    verb.add_argument("files", nargs="+", type=Path, metavar="FILE.co", help="code objects to read")
     verb.add_argument("--json", action="store_true", help="machine output with a version")
     verb.add_argument("--all", action="store_true", help="also list what is covered")
     verb.set_defaults(execute=_coverage)
@@ -56,11 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     trace.add_options(verb)
     profiling.add_options(verb)
-    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    verb.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its words"
+    )
     verb.set_defaults(execute=_run)
     debug.add_verb(verbs)
     profiling.register(verbs)
-    options = parser.parse_args(arguments)
+    for name, example in EXAMPLES.items():
+        verbs.choices[name].epilog = f"example: {example}"
+    return parser, dict(verbs.choices)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb. Exit codes: 0 right; 1 something is missing, unreadable or not covered; 2 wrong usage."""
+    options = build_parser()[0].parse_args(arguments)
     try:
         return int(options.execute(options))
     except (OSError, native.UnreadableCodeObjectError) as error:

@@ -30,7 +30,8 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     verb = verbs.add_parser(
         "debug",
         help="debug the kernels of a program: an editor attaches by the Debug Adapter Protocol, or --console",
-        description="Without --listen or --console the protocol is spoken on standard input and output.",
+        description="Debug the kernels of a program. Without --listen or --console the Debug Adapter Protocol is spoken "
+        "on standard input and output.",
     )
     verb.add_argument("--devices", default="", help="as for run")
     verb.add_argument("--checks", default="", help="as for run")
@@ -41,7 +42,9 @@ def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="wait for an editor on this port of 127.0.0.1 (0: any), or on a Unix socket",
     )
     verb.add_argument("--console", action="store_true", help="a prompt in this terminal")
-    verb.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND")
+    verb.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="the program and its words"
+    )
     verb.set_defaults(execute=execute)
 
 

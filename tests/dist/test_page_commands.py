@@ -2,60 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import page_commands
 from support.installed import Environment, make_environment
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "ci"))
-
-import pages  # noqa: E402
-
-BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 #: Words of a page that stand for a program of the reader's: any program will do.
-STAND_IN = re.compile(r"\bCOMMAND\b|\bpython (?:prog|serve|script)\.py\b")
-PROGRAMS = ("aiter-prebuilt", "aiter-prebuilt-emulator")
-#: Commands of ours that cannot run here, and why.
-NOT_HERE = {
-    "aiter-prebuilt bridge folder FOLDER": "needs AITER; tests/unit/test_bridge_folder.py",
-    "aiter-prebuilt verify --release": "needs a signed release; tests/unit/test_release.py",
-    "aiter-prebuilt verify --key": "needs signed bundles; tests/native/test_signed.py",
-    "aiter-prebuilt-emulator debug": "waits for a person; tests/emulator/test_debugger.py",
-    "-- aiter-prebuilt verify --execute": "minutes; nox -s demo runs it",
-    "-m aiter_prebuilt_emulator.torch": "needs torch; tests/emulator/test_torch_bridge.py",
-}
+STAND_IN = re.compile(r"\bCOMMAND\b|\bpython (?:prog|serve|script|kernels)\.py\b")
 #: Verbs that end with 2 where no GPU is: nothing is wrong, and nothing was executed.
 NO_GPU = ("doctor", "preload", "verify --execute")
-
-
-def commands() -> dict[str, str]:
-    """Return each command of ours on a page, without its comment, with the page that has it."""
-    found: dict[str, str] = {}
-    for name in pages.pages(pages.MEASURED):
-        for language, block in BLOCK.findall((ROOT / name).read_text()):
-            for line in block.splitlines() if not language else ():
-                words = re.sub(r"\s+#.*", "", line).strip()
-                if program_of(words) in PROGRAMS:
-                    found.setdefault(words, name)
-    return found
-
-
-def program_of(words: str) -> str:
-    """Return the first word that sets no variable."""
-    return next((word for word in words.split() if not re.match(r"[A-Z_]+=", word)), "")
-
-
-def runnable() -> Iterator[tuple[str, str]]:
-    """Yield each command that can run here, with its page."""
-    for words, page in commands().items():
-        if not any(part in words for part in NOT_HERE):
-            yield words, page
+#: Verbs that a page shows on a machine with a GPU.
+NEED_DEVICE = ("aiter-prebuilt bench",)
+EMULATED = "aiter-prebuilt-emulator run --devices gfx942 -- "
 
 
 @pytest.fixture(scope="module")
@@ -66,28 +31,76 @@ def everything(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Environm
     return made
 
 
-def test_pages_have_commands_and_each_exception_is_needed() -> None:
-    assert len(list(runnable())) >= 10
-    for part in NOT_HERE:
-        assert any(part in words for words in commands()), f"no page has {part!r} any more"
-
-
-@pytest.mark.parametrize(("words", "page"), [*runnable()], ids=lambda text: str(text)[:60])
-def test_command_runs_as_printed(everything: Environment, tmp_path: Path, words: str, page: str) -> None:
-    done = subprocess.run(
-        ["/bin/sh", "-c", STAND_IN.sub("true", words)],
-        cwd=tmp_path,
-        env={
-            "PATH": f"{everything.folder / 'bin'}:/usr/bin:/bin",
-            "HOME": str(tmp_path),
-            "LC_ALL": "C.UTF-8",
-        },
+def shell(words: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command line in a folder, with nothing of this process's environment but what it needs."""
+    return subprocess.run(
+        ["/bin/sh", "-c", words],
+        cwd=folder,
+        env={"HOME": str(folder), "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", **variables},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
+
+
+@pytest.mark.parametrize(
+    ("words", "page"), [*page_commands.runnable("installed")], ids=lambda text: str(text)[:60]
+)
+def test_command_of_the_wheels_runs_as_printed(
+    everything: Environment, dist: Path, tmp_path: Path, words: str, page: str
+) -> None:
+    typed = STAND_IN.sub("true", words)
+    if typed.startswith(NEED_DEVICE):
+        typed = EMULATED + typed
+    if "FILE.co" in typed:
+        typed = re.sub(r"FILE\.co(?:\.\.\.)?", code_object(tmp_path), typed)
+    if typed.startswith("pip "):  # the environment has no pip: this process's works on it
+        python = everything.folder / "bin" / "python"
+        pip = f"{shlex.quote(sys.executable)} -m pip --python {python}"
+        # What the other commands need stays installed.
+        typed = typed.replace("pip ", f"{pip} ", 1).replace("uninstall -y", "show")
+        (tmp_path / "dist").symlink_to(dist)
+    done = shell(typed, tmp_path, PATH=f"{everything.folder / 'bin'}:/usr/bin:/bin")
     ours = shlex.join(shlex.split(words)[-3:])
     codes = {0, 2} if any(verb in ours for verb in NO_GPU) and "emulator" not in words else {0}
+    if "preload" in words:
+        codes = {0, 2}
     assert done.returncode in codes, f"{page}: {words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     assert "Traceback" not in done.stderr, f"{page}: {words}\n{done.stderr[-2000:]}"
+    if typed.startswith("aiter-prebuilt "):
+        assert [line for line in done.stdout.splitlines() if too_wide(line)] == []
+
+
+def too_wide(line: str) -> bool:
+    """Is a line of more than 80 columns no command to copy and no path?"""
+    return len(line) > 80 and not line.startswith("    ") and len(max(line.split(), key=len)) < 60
+
+
+def code_object(folder: Path) -> str:
+    """Write an object of AITER's that the repository has, or any other, and return its path."""
+    found = sorted((ROOT / "hsa").rglob("*.co")) + sorted((ROOT / "build" / "store").rglob("*.hsaco"))
+    if not found:
+        pytest.skip("no code object is here: build first")
+    path = folder / "FILE.co"
+    path.write_bytes(found[0].read_bytes())
+    return path.name
+
+
+@pytest.mark.parametrize(
+    ("words", "page"), [*page_commands.runnable("checkout")], ids=lambda text: str(text)[:60]
+)
+def test_command_of_a_checkout_runs_as_printed(tmp_path: Path, words: str, page: str) -> None:
+    typed = words.replace("FOLDER", str(tmp_path)).replace("python ", f"{shlex.quote(sys.executable)} ", 1)
+    if "new-tree" in typed:
+        typed = typed.replace(str(tmp_path), str(tmp_path / "tree"))
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    done = shell(f"cd {shlex.quote(str(ROOT))} && {typed}", tmp_path, **environment)
+    assert done.returncode == 0, f"{page}: {words}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
+    assert "Traceback" not in done.stderr
+
+
+def test_other_programs_run_as_printed(tmp_path: Path) -> None:
+    for words, page in page_commands.runnable("anywhere"):
+        done = shell(words, tmp_path)
+        assert done.returncode == 0, f"{page}: {words}\n{done.stderr}"

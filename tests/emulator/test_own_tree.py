@@ -19,7 +19,7 @@ pytest.importorskip("ziglang")
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "own-kernels-flydsl.md"
 HIP_PAGE = ROOT / "docs" / "own-kernels.md"
-_FILE = re.compile(r"^`([\w/.]+)`[^\n]*:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
+_FILE = re.compile(r"^(?:[^\n]* )?`([\w/.]+)`[^\n`]*:\n\n```\w+\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[str]:
@@ -100,6 +100,20 @@ def test_hip_example_is_linted_built_and_proved(tmp_path: Path) -> None:
     assert proved.returncode == 0, proved.stdout[-3000:] + proved.stderr[-3000:]
     assert unproved(built(tree)) == 0
     assert "def own_scale(x: torch.Tensor" in (tree / "build" / "functions" / "own.py").read_text()
+    assert "use_scale.py" in [path.name for path in tree.iterdir()]
+    assert called(tree, "use_scale.py").split() == ["True"]
+
+
+def called(tree: Path, program: str) -> str:
+    """Run a program of the page on the emulator, as the page says, and return its output."""
+    pytest.importorskip("torch")
+    paths = os.pathsep.join((str(tree / "build" / "functions"), str(ROOT / "src")))
+    env = {**os.environ, "PYTHONPATH": paths, "AITER_PREBUILT_BUNDLES": str(tree / "build" / "bundles")}
+    emulated = [sys.executable, "-m", "aiter_prebuilt_emulator", "run", "--devices", "gfx942", "--"]
+    command = [*emulated, sys.executable, "-m", "aiter_prebuilt_emulator.torch", program]
+    done = subprocess.run(command, cwd=tree, env=env, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout
 
 
 def test_lint_asks_a_tree_for_its_own_operators_alone(tree: Path) -> None:

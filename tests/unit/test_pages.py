@@ -11,7 +11,7 @@ import pytest
 
 from build_tools import errors
 from build_tools.__main__ import cli
-from build_tools.generate import exit_codes
+from build_tools.generate import environment_variables, exit_codes
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
@@ -49,7 +49,7 @@ def test_names_a_page_over_the_measure(name: str, text: str, problem: str) -> No
     assert problem in "\n".join(pages.too_long(name, text))
 
 
-def test_does_not_count_code_tables_and_headings() -> None:
+def test_counts_code_as_words_and_neither_code_nor_tables_nor_headings_as_sentences() -> None:
     text = (
         "# A heading of five words\n\n| a | table |\n|---|---|\n\n```\n"
         + "code " * 1000
@@ -57,7 +57,9 @@ def test_does_not_count_code_tables_and_headings() -> None:
     )
     found = pages.measure(text)
     assert (found.longest_paragraph, found.sentences, found.mean_sentence) == (3, 1, 3.0)
-    assert found.words < 20
+    assert 1000 < found.words < 1020
+    assert "words, at most 900" in "".join(pages.too_long("docs/a.md", text))
+    assert pages.too_long("AGENTS.md", text) == []
 
 
 def test_names_dead_links_and_anchors(tmp_path: Path) -> None:
@@ -78,11 +80,29 @@ def test_names_dead_links_and_anchors(tmp_path: Path) -> None:
 
 def test_environment_page_lists_exactly_the_variables_of_the_sources() -> None:
     text = (ROOT / "docs" / "environment.md").read_text()
-    listed = set(re.findall(r"^\| `([A-Z_]+)` \|", text, re.MULTILINE))
+    listed = set(
+        re.findall(r"^\| `((?:AITER_PREBUILT|AITER_DIR|CK_DIR|CLIENT_WHEELS)[A-Z_]*)` \|", text, re.MULTILINE)
+    )
     files = {path for pattern in SOURCES for path in ROOT.glob(pattern)}
     used = {name for path in files for name in VARIABLE.findall(path.read_text(encoding="utf-8"))}
     assert listed - used == set()
     assert used - listed == set()
+
+
+#: A variable that the code reads by its name in quotes.
+READ = re.compile(
+    r"""environ(?:\.get\(|\[|\.pop\(|\.setdefault\()["']([A-Z][A-Z0-9_]+)["']|(?:text_of|lookup|variable)\("([A-Z0-9_]+)"\)"""
+)
+#: Variables of every system, read for what they always mean.
+OF_THE_SYSTEM = {"HOME", "LESS", "PATH", "TERM"}
+
+
+def test_environment_page_has_every_variable_that_the_wheels_read() -> None:
+    listed = set(re.findall(r"^\| `([A-Z0-9_]+)` \|", environment_variables.page(), re.MULTILINE))
+    files = [*ROOT.glob("src/**/*.py"), *ROOT.glob("csrc/**/*.cpp")]
+    read = {a or b for path in files for a, b in READ.findall(path.read_text(encoding="utf-8"))}
+    assert {"GPU_ARCHS", "ROCR_VISIBLE_DEVICES", "NO_COLOR"} <= read
+    assert read - listed - OF_THE_SYSTEM == set()
 
 
 def test_exit_code_page_lists_every_error_class_once() -> None:
@@ -118,7 +138,9 @@ def test_exit_code_page_leaves_out_errors_of_others() -> None:
 def test_every_page_is_in_the_menu_of_the_site() -> None:
     menu = (ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
     named = re.findall(r"[\w/-]+\.md", menu)
-    wanted = {path.name for path in (ROOT / "docs").glob("*.md")} | set(docs_hooks.OUTSIDE.values())
+    docs = ROOT / "docs"
+    wanted = {path.relative_to(docs).as_posix() for path in docs.rglob("*.md")}
+    wanted |= set(docs_hooks.OUTSIDE.values())
     assert sorted(named) == sorted(wanted)
 
 

@@ -71,7 +71,7 @@ def _explained(operator: Operator | None) -> dict[str, Any]:
 
 
 @click.command()
-@click.option("--profile", default="ck-free", show_default=True)
+@click.option("--profile", default="ck-free", show_default=True, help="ck-free or ck-full.")
 @options.targets
 @options.json
 @options.bundles

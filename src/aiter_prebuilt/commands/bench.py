@@ -18,7 +18,8 @@ _TOTALS = (
     "lds_read_bytes",
     "lds_written_bytes",
 )
-HELP = "run one call on the device that is here: times, and on the embedded device its counters"
+HELP = "time one call on a device here; the emulator also counts instructions"
+EXAMPLE = "aiter-prebuilt bench rms_norm M=7 N=2880"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,8 @@ from aiter_prebuilt.bundles import extras
 from aiter_prebuilt.commands.output import print_json, wrapped
 from aiter_prebuilt.errors import NoBridgeError
 
-HELP = "what of AITER the bridge serves, what it leaves, and why"
+HELP = "list the AITER names that the bridge serves or leaves, with reasons"
+EXAMPLE = "aiter-prebuilt bridge status --model llama3 --engine vllm"
 #: All that the runtime knows of it.
 _STATUS: Final = "aiter_prebuilt_bridge.status"
 
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("status", "folder"),
-        help="status: import AITER and tell each name; folder: write modules for AITER_JIT_DIR",
+        help="status: import AITER and list its names; folder: write modules for AITER_JIT_DIR",
     )
     parser.add_argument("folder", nargs="?", type=Path, help="where to write them")
     parser.add_argument(

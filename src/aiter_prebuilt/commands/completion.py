@@ -14,7 +14,8 @@ from aiter_prebuilt.contract import model_steps
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.inspection import call_forms
 
-HELP = "the script that completes this command in bash, zsh or fish"
+HELP = "print the script that completes this command in bash, zsh or fish"
+EXAMPLE = "aiter-prebuilt completion bash"
 #: Asks the command itself, which knows what is installed. The word that is being typed comes last.
 SCRIPTS: Final = {
     "bash": """_aiter_prebuilt() {

@@ -22,7 +22,8 @@ from aiter_prebuilt.launch import dispatch
 if TYPE_CHECKING:
     from aiter_prebuilt.inspection.call_forms import CallForms, SizedCall
 
-HELP = "is each call of a model's steps served here, by which kernel, and was that proved"
+HELP = "list the calls of a model's steps, with the kernel and the proof of each"
+EXAMPLE = "aiter-prebuilt coverage --model llama3 --engine vllm"
 #: As a target's name begins whose calls these are; the forms are AITER's, which has no others.
 _AMD: Final = "gfx"
 _HOST: Final = "on the host"

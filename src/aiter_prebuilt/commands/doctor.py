@@ -18,7 +18,8 @@ from aiter_prebuilt.devices import device, hip_library, native
 from aiter_prebuilt.errors import CHECK, AiterPrebuiltError
 from aiter_prebuilt.launch import user_tables
 
-HELP = "devices, drivers, bundles and versions: what would be used, and why"
+HELP = "show devices, drivers, bundles and versions, and problems with them"
+EXAMPLE = "aiter-prebuilt doctor"
 _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
 _MISS_LOG = "AITER_PREBUILT_MISS_LOG"
 _VARIABLES = (

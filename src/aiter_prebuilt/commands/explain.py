@@ -13,7 +13,8 @@ from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
 from aiter_prebuilt.inspection.decisions import Explanation, explain
 
-HELP = "why this kernel, or why none: every candidate with its verdict and cost"
+HELP = "show each candidate kernel of a call, with verdict and cost"
+EXAMPLE = "aiter-prebuilt explain rms_norm M=17 N=4096 --target gfx942"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

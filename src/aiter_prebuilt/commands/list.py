@@ -24,7 +24,8 @@ from aiter_prebuilt.contract.provenance import unpinned
 from aiter_prebuilt.contract.receipt import passed_over, was_executed
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES
 
-HELP = "operators and kernels of the installed bundles"
+HELP = "list operators and kernels of the installed bundles"
+EXAMPLE = "aiter-prebuilt list --operator rms_norm"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,8 @@ from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.launch import dispatch, loading
 
-HELP = "load every kernel on the devices here: how long it takes, and what a driver refuses"
+HELP = "load every kernel on the devices here, and time it"
+EXAMPLE = "aiter-prebuilt preload rms_norm tgemm"
 NO_DEVICE = 2
 
 

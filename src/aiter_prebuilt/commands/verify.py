@@ -24,7 +24,8 @@ from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 
-HELP = "check every code object: hash, ELF, target, descriptor, argument layout; --key its signer; --execute runs each operator"
+HELP = "check every code object: hash, ELF, target, descriptor, argument layout"
+EXAMPLE = "aiter-prebuilt verify --target gfx942"
 NO_DEVICE = 2
 #: What a call here needs none of.
 _FRAMEWORKS: Final = {"flydsl", "numpy", "torch", "triton"}

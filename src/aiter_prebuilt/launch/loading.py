@@ -53,6 +53,8 @@ def preload(
         DriverError, NoBundleError, LoadError: the device, its bundle or a code object cannot be used.
         ArgumentError, NoKernelError, NoOperatorError: a described call does not fit its operator, or a name is of nothing that
             launches.
+
+    Source: this project; AITER has no such function.
     """
     listed = _names(names, ops)
     chosen = _vendor(vendor)

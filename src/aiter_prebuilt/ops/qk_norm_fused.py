@@ -34,9 +34,25 @@ def _fused_qk_rmsnorm(
     k_weight: torch.Tensor,
     k_eps: float,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalise queries and keys in one launch.
+    """Normalise queries and keys in one launch, under AITER's private name of August 2026.
 
-    Arguments and errors as :func:`fused_qk_rmsnorm_plain`; the name is AITER's of August 2026.
+    Args:
+        q_out: result of q, as for :func:`fused_qk_rmsnorm_plain`, like all arguments here.
+        q: rows to normalise.
+        q_weight: weight of q.
+        q_eps: epsilon of q.
+        k_out: result of k.
+        k: rows to normalise.
+        k_weight: weight of k.
+        k_eps: epsilon of k.
+
+    Returns:
+        The two results.
+
+    Raises:
+        UnsupportedError, ArgumentError, NoKernelError: as :func:`fused_qk_rmsnorm_plain`.
+
+    Source: AITER ``_fused_qk_rmsnorm``.
     """
     return fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
 

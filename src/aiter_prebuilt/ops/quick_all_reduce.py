@@ -60,6 +60,9 @@ def init_custom_qr(
         qr_max_size: bytes of the largest message; None or 0: ``qr_max_size()``.
         device: the GPU of this rank: torch's name, its ordinal, or ("amd", ordinal); None: torch's current one.
 
+    Returns:
+        The number that the other ``qr`` functions take.
+
     Raises:
         UnsupportedError: another number of ranks.
         ArgumentKindError: a rank of another world, or a bound that is no number of bytes.
@@ -83,11 +86,12 @@ def init_custom_qr(
 
 
 def qr_max_size() -> int:
-    """Return the bytes of the largest message: 2 GiB.
+    """Return the bytes of the largest message.
 
     It holds for a communicator that is made without a bound.
 
-    Args: none. Raises: no Error.
+    Returns:
+        2 GiB, in bytes.
 
     Source: AITER ``qr_max_size``.
     """
