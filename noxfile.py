@@ -51,7 +51,7 @@ EMULATED = "gfx942,gfx950"
 #: Of the examples.
 MODELS = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 #: Not in its lock, which has what it needs: its CPU build comes from an index of its own.
-(TORCH,) = nox.project.dependency_locks(PROJECT, "torch")
+(TORCH,) = nox.project.dependency_groups(PROJECT, "torch")
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
 NVIDIA = Path("/dev/nvidiactl")
