@@ -33,7 +33,7 @@ OLDEST: Final = "3.11"
 #: PyPI's torch needs these on Linux, its CPU build none of them.
 _CUDA: Final = re.compile(r"torch|triton|nvidia-.*|cuda-.*")
 _ENTRY: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)")
-_HASH: Final = re.compile(r"--hash=sha256:[0-9a-f]{64}(?=\s|$)")
+_HASH: Final = re.compile(r"--hash=sha256:([0-9a-f]{64})(?=\s|$)")
 _HEAD: Final = """\
 # Written from pyproject.toml's group {group} by `python -m build_tools update-pins`. Install with
 #     pip install --no-deps --require-hashes -r {path}
@@ -51,20 +51,45 @@ def path_of(group: str) -> Path:
     return FOLDER / f"{group}.txt"
 
 
-def pins_of(text: str) -> dict[str, str]:
-    """Return name and version of each package of a lock. Of one that differs by Python, all versions, with ``,`` between.
+def read(root: Path, group: str) -> str:
+    """Return the text of a group's lock.
+
+    Raises:
+        ManifestError: it cannot be read.
+    """
+    try:
+        return (root / path_of(group)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ManifestError([f"{path_of(group)}: {error}"]) from error
+
+
+def entries(text: str) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return name, version and the SHA-256 of each allowed file for every package of a lock.
 
     Raises:
         ManifestError: a package has no hash, so that pip would refuse the file.
     """
-    found: dict[str, list[str]] = {}
+    found = []
     for entry in re.split(r"\n(?=[A-Za-z0-9])", "\n" + text):
         match = _ENTRY.match(entry)
         if match is None:
             continue
-        if not _HASH.search(entry):
+        digests = tuple(_HASH.findall(entry))
+        if not digests:
             raise ManifestError([f"{FOLDER}: {match[1]}=={match[2]} has no sha256"])
-        found.setdefault(normal(match[1]), []).append(match[2])
+        found.append((normal(match[1]), match[2], digests))
+    return found
+
+
+def pins_of(text: str) -> dict[str, str]:
+    """Return name and version of each package of a lock. Of one that differs by Python, all versions, with ``,`` between.
+
+    Raises:
+        ManifestError: a package has no hash.
+    """
+    found: dict[str, list[str]] = {}
+    for name, version, _ in entries(text):
+        found.setdefault(name, []).append(version)
     return {name: ",".join(versions) for name, versions in found.items()}
 
 
@@ -214,8 +239,8 @@ def _compile(root: Path, names: Iterable[str], output: Path, *more: str, hashes:
 def _without_cuda(text: str, group: str) -> str:
     if group != "torch":
         return text
-    entries = re.split(r"\n(?=[A-Za-z0-9])", text)
-    return "\n".join(each for each in entries if not _CUDA.fullmatch(each.split("==")[0])).rstrip("\n") + "\n"
+    rows = re.split(r"\n(?=[A-Za-z0-9])", text)
+    return "\n".join(each for each in rows if not _CUDA.fullmatch(each.split("==")[0])).rstrip("\n") + "\n"
 
 
 def _table(root: Path) -> dict[str, list[Any]]:

@@ -223,7 +223,8 @@ def _context(tag: str, secrets: Mapping[str, str]) -> Context:
     return {
         "github": {
             "ref": f"refs/tags/{tag}", "ref_type": "tag", "ref_name": tag, "server_url": "https://github.com",
-            "repository": "a-rehearsal/aiter-prebuilt", "run_id": "1", "token": "no token",
+            "repository": "a-rehearsal/aiter-prebuilt", "run_id": "1", "run_attempt": "1", "token": "no token",
+            "workflow_ref": f"a-rehearsal/aiter-prebuilt/.github/workflows/wheels.yml@refs/tags/{tag}",
         },
         "vars": {"PUBLISH": "pypi"},
         "secrets": secrets,
