@@ -78,7 +78,9 @@ def dense(kind: torch.dtype, width: int, values: int, causal: bool, window: tupl
     near(f"{what}: lse", lse, plain[1].cpu().double(), kind)
     leaves, mask = exact(tensors), kept(drawn, SHARE)
     bounds = (window[0], 0 if causal else window[1])
-    whole = torch.stack([reference(*(each[b] for each in leaves), mask[b], SHARE, *bounds) for b in range(2)])
+    q, k, v = leaves
+    batches = [reference(q[b], k[b], v[b], mask[b], SHARE, bounds[0], bounds[1]) for b in range(2)]
+    whole = torch.stack(batches)
     compare(what, out, tensors, whole, leaves, kind)
 
 
@@ -108,7 +110,7 @@ def ragged(kind: torch.dtype, width: int, values: int, causal: bool, padded: boo
     check(f"{what}: bytes", (tuple(drawn.shape), drawn.dtype) == ((4, rows[-1], 49), torch.uint8))
     leaves, mask = exact(tensors), kept(drawn, SHARE)
     parts = []
-    places = []
+    places: list[Any] = []
     for i in range(3):
         n, m = queries[i + 1] - queries[i], keys[i + 1] - keys[i]
         at, of = slice(rows[i], rows[i] + n), slice(columns[i], columns[i] + m)

@@ -154,7 +154,7 @@ def test_compiled_gradients_with_dropout_are_those_of_its_mask(
     dout = torch.randn(out.shape).to(torch.float16)
     found = torch.autograd.grad(out, inputs, dout)
     leaves = [each.detach().double().requires_grad_() for each in inputs]
-    exact = _exact_dropped(*leaves, drawn, sequences)
+    exact = _exact_dropped(leaves[0], leaves[1], leaves[2], drawn, sequences)
     assert (out.double() - exact).abs().max() < 0.01 * exact.abs().max()
     for one, other in zip(found, torch.autograd.grad(exact, leaves, dout.double()), strict=True):
         assert (one.double() - other).abs().max() < 0.01 * other.abs().max()

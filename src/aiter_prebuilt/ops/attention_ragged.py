@@ -156,7 +156,8 @@ def _dropped(
     if block_table is not None:
         raise refuse(name, "dropout_p", dropout_p, "0.0 with a block_table")
     if padded_q is not None or padded_k is not None:
-        starts = [*with_two_gaps(*starts, padded_q, padded_k)]
+        first, second = starts
+        starts = [*with_two_gaps(first, second, padded_q, padded_k)]
     out, q = _dropout.one_batch(out), _dropout.one_batch(q)
     drawn = _dropout.new_bytes(q, most[1]) if wanted else None
     sums = None if lse is None else _dropout.one_batch(lse)
