@@ -135,6 +135,10 @@ class SignatureError(AiterPrebuiltError):
     """A signature that is not right: what it signs, its comment, or itself was changed."""
 
 
+class OldBundleError(AiterPrebuiltError):
+    """A bundle that a trusted key signed for an older release than this runtime."""
+
+
 class TunedTableError(AiterPrebuiltError, ValueError):
     """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
 
