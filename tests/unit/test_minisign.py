@@ -168,3 +168,13 @@ def test_refuses_a_key_file_with_letters_outside_ascii(signer: Signer) -> None:
     signer.public.write_text(signer.public.read_text() + "R\u0174schl\u00fcssel\n", encoding="utf-8")
     with pytest.raises(KeyFileError, match="a line is not base64"):
         minisign.keys_of(signer.public)
+
+
+def test_a_file_that_is_too_large_is_not_read(signer: Signer, tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte of nothing: reading it would end the process
+    with pytest.raises(KeyFileError, match=f"it has {1 << 40} bytes, which no such file has"):
+        minisign.keys_of(path)
+    with pytest.raises(SignatureError):
+        minisign.read(path)

@@ -167,6 +167,17 @@ def test_a_signed_mirror_is_a_release_that_can_be_checked(dist: Path, tmp_path: 
     ]
 
 
+def test_the_page_says_whether_it_is_signed_and_how_trust_begins(dist: Path, tmp_path: Path) -> None:
+    _deploy(dist, tmp_path / "bare")
+    bare = (tmp_path / "bare" / mirror.PAGE).read_text()
+    assert "**This folder is not signed**" in bare and "pip install --isolated --index-url" in bare
+    secret, _ = new_key(tmp_path, "one", "")
+    with ExitStack() as stack:
+        mirror.deploy(sorted(dist.glob("*.whl")), tmp_path / "signed", signers(stack, [secret], ""))
+    page = (tmp_path / "signed" / mirror.PAGE).read_text()
+    assert "not signed" not in page and "take KEY from SECURITY.md" in page
+
+
 def test_refuses_a_wheel_whose_name_would_be_markup(tmp_path: Path) -> None:
     _wheel(tmp_path, "aiter-prebuilt", "0.2", b"x")
     made = tmp_path / "aiter_prebuilt-0.2-py3-none-any.whl"
