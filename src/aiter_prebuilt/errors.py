@@ -119,6 +119,10 @@ class NoBridgeError(AiterPrebuiltError, ImportError):
     """``aiter-prebuilt bridge`` where the bridge is not installed."""
 
 
+class FreeThreadedError(AiterPrebuiltError, ImportError):
+    """The package was imported by a free-threaded Python."""
+
+
 class KeyFileError(AiterPrebuiltError, ValueError):
     """A file of public keys cannot be read."""
 
