@@ -81,6 +81,11 @@ def keygen(folder: Path, name: str) -> None:
     secret, public = new_key(folder, name, password)
     for path in (secret, public):
         click.echo(path)
+    click.echo(
+        "Publish the public key where nobody who can change the wheels can change it: "
+        f"copy the line of {public.name} into SECURITY.md, commit it, and name the commit where you announce releases.",
+        err=True,
+    )
     if not password:
         click.echo(
             f"{secret} is not encrypted: whoever reads that file can sign; with a password in {options.KEY_VARIABLE} it is",

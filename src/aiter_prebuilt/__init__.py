@@ -9,6 +9,7 @@ An operator is found on first use, its kernel loaded on first launch.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
@@ -104,6 +105,15 @@ if TYPE_CHECKING:
     )
     from aiter_prebuilt.ops.topk_rows import topk
     from aiter_prebuilt.ops.tuned_gemm import tgemm
+
+if "t" in sys.abiflags:
+    from aiter_prebuilt.errors import FreeThreadedError
+
+    raise FreeThreadedError(
+        f"import aiter_prebuilt in {sys.executable}",
+        "this is a free-threaded Python, which cannot load the extension: it uses the stable ABI (abi3)",
+        "Use a Python with a GIL, 3.10 or later: python3.14, not python3.14t",
+    )
 
 __version__ = VERSION
 

@@ -191,7 +191,10 @@ def test_who_makes_a_key_is_told_whether_it_is_encrypted(
     assert bare.exit_code == 0 and "bare.key is not encrypted" in bare.stderr and KEY_VARIABLE in bare.stderr
     monkeypatch.setenv(KEY_VARIABLE, "a password")
     closed = runner.invoke(release, ["keygen", str(tmp_path), "--name", "closed"])
-    assert closed.exit_code == 0 and closed.stderr == ""
+    assert closed.exit_code == 0 and "is not encrypted" not in closed.stderr
+    assert (
+        "closed.pub into SECURITY.md" in closed.stderr and "Public keys" in (ROOT / "SECURITY.md").read_text()
+    )
 
 
 @pytest.mark.parametrize("works", [True, False])
