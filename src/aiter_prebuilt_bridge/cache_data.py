@@ -33,9 +33,6 @@ from aiter_prebuilt_bridge.errors import CacheDamagedError
 
 #: Folders of data wheels that are not beside this package, as a path list.
 VARIABLE: Final = "AITER_PREBUILT_BRIDGE_CACHE"
-_AGAIN: Final = (
-    "Install the wheel again: pip install --force-reinstall --no-deps aiter-prebuilt-bridge-{target}"
-)
 #: Process -> a folder that nobody else may enter, for copies of files that others may change.
 _PRIVATE: Final[dict[int, Path]] = {}
 
@@ -87,7 +84,7 @@ class Data:
         except OSError as error:
             found = f"not readable ({error.strerror})"
         if found:
-            raise CacheDamagedError(f"read {path}", f"it is {found}", _AGAIN.format(target=self.index.target))
+            raise CacheDamagedError(f"read {path}", f"it is {found}", _again(self.index.target))
         return data
 
     def files(self, entry: CacheEntry) -> dict[str, str]:
@@ -160,7 +157,7 @@ def open_folder(folder: Path) -> Data:
         if index.target != target:
             raise CacheIndexError(f"it is for {index.target}")
     except (OSError, ValueError, RecursionError) as error:
-        raise CacheDamagedError(f"read {folder / INDEX}", str(error), _AGAIN.format(target=target)) from error
+        raise CacheDamagedError(f"read {folder / INDEX}", str(error), _again(target)) from error
     return Data(folder, index)
 
 
@@ -245,3 +242,11 @@ def summary() -> list[dict[str, Any]]:
         told = {"trees": [*index.trees], "compilers": compilers, "entries": len(index.entries)}
         rows.append(row | told | {"problem": writable})
     return rows
+
+
+def _again(target: str) -> str:
+    """Return the remedy for a damaged data wheel. The runtime knows from where it was installed."""
+    from aiter_prebuilt.bundles.wheel_source import pip_options
+
+    wheel = f"aiter-prebuilt-bridge-{target}"
+    return f"Install the wheel again: pip install {pip_options()}--force-reinstall --no-deps {wheel}"

@@ -14,7 +14,7 @@ from build_tools.errors import WheelError
 from build_tools.pack import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
-FIX = "pip install --force-reinstall 'aiter-prebuilt[gfx942]'"
+FIX = "pip install --no-index --find-links dist --force-reinstall 'aiter-prebuilt[gfx942]'"
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def test_without_any_bundle_the_commands_say_what_to_type(shared: Environment) -
     for verb in ("list", "verify", "doctor"):
         done = shared.command(verb)
         assert done.returncode == 1, verb
-        assert "pip install 'aiter-prebuilt[gfx942]'" in done.stdout
+        assert "pip install --no-index --find-links dist 'aiter-prebuilt[gfx942]'" in done.stdout
 
 
 @pytest.mark.parametrize(

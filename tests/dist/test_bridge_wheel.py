@@ -69,7 +69,7 @@ def test_without_the_bridge_the_command_says_how_to_get_it(dist: Path, tmp_path:
     made = make_environment(tmp_path / "plain")
     made.install("aiter-prebuilt", places=(dist,))
     done = made.command("bridge", "status")
-    assert done.returncode == 1 and "pip install 'aiter-prebuilt[bridge]'" in done.stderr
+    assert done.returncode == 1 and "pip install --no-index --find-links dist 'aiter-prebuilt[bridge]'" in done.stderr
     assert json.loads(made.command("doctor", "--json").stdout)["bridge"] is None
 
 

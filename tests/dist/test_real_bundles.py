@@ -72,4 +72,4 @@ def test_a_verified_bundle_that_is_then_damaged_is_found(real: Environment, tmp_
     done = real.command("verify", AITER_PREBUILT_BUNDLES=str(tmp_path))
     assert done.returncode == 1
     assert "SHA-256" in done.stdout or "does not decode" in done.stdout
-    assert "mend it: pip install --force-reinstall" in done.stdout
+    assert "mend it: pip install --no-index --find-links dist --force-reinstall" in done.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from support.bundles import small_bundle
 
-from aiter_prebuilt.bundles import extras, locate
+from aiter_prebuilt.bundles import extras, locate, wheel_source
 from aiter_prebuilt.errors import BundleConflictError, BundleTargetError, NoBundleError
 
 if sys.version_info >= (3, 11):
@@ -102,7 +102,7 @@ def test_no_bundle_says_what_is_there_and_what_to_type(tmp_path: Path) -> None:
     with pytest.raises(NoBundleError) as caught:
         locate.for_target("gfx950", found, "device 3 (MI355X)")
     assert str(caught.value) == (
-        "Cannot serve device 3 (MI355X): its target is gfx950; installed bundles: gfx942 (ck-free). "
+        "Cannot serve device 3 (MI355X): no bundle for gfx950 is installed; installed: gfx942 (ck-free). "
         "Run: pip install 'aiter-prebuilt[gfx950]'"
     )
 
@@ -132,7 +132,7 @@ def test_no_extra_is_named_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("record", "options"),
     [
-        (None, ""),
+        (None, "--no-index --find-links dist "),
         ("{", ""),
         ('{"url": "file:///a/checkout", "dir_info": {"editable": true}}', ""),
         ('{"url": "file:///gone/aiter_prebuilt-0.1.0.whl", "archive_info": {}}', ""),
@@ -150,6 +150,22 @@ def test_a_remedy_names_the_place_that_this_installation_came_from(
     if record is not None:
         (info / "direct_url.json").write_text(record.replace("HERE", str(tmp_path)))
     monkeypatch.syspath_prepend(tmp_path / "site")
+    for name in wheel_source._CONFIGURED:
+        monkeypatch.delenv(name, raising=False)
     line = extras.pip_line("gfx942", upgrade=True)
     assert line == f"pip install {options.replace('HERE', str(tmp_path))}--upgrade 'aiter-prebuilt[gfx942]'"
     assert extras.nothing_installed().endswith("or 'aiter-prebuilt[gfx950]'")
+
+
+@pytest.mark.parametrize(
+    "variable", ["PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE"]
+)
+def test_a_remedy_names_no_folder_where_pip_is_configured(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "aiter_prebuilt-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv(variable, "somewhere")
+    assert extras.pip_line("gfx942") == "pip install 'aiter-prebuilt[gfx942]'"

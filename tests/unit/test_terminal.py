@@ -67,6 +67,23 @@ def test_a_table_fits_and_keeps_names_whole(
     assert words.count("one") == 6 and words.count("x") == 50 and "17" in words
 
 
+def test_a_narrow_table_breaks_no_word_that_can_stay_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    call, kernel = "rmsnorm2d_fwd_with_add_dynamicquant", "rms_add_dynamic_row[8192]"
+    output.print_table(
+        ["call", "tokens", "served by", "proved"],
+        [
+            (call, "decode 1/64, prefill 4096", f"{kernel} triton", "yes"),
+            ("rms_norm", "decode 1", "a b", "yes"),
+        ],
+    )
+    text = capsys.readouterr().out
+    assert call in text and kernel in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_a_command_is_never_broken(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "30")
     command = "pip install --no-index --find-links /a/long/folder 'aiter-prebuilt[gfx942]'"

@@ -160,7 +160,7 @@ def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> 
         have = ", ".join(sorted({f"{bundle.target} ({bundle.profile})" for bundle in bundles})) or "none"
         raise NoBundleError(
             f"serve {device}",
-            f"its target is {target}; installed bundles: {have}",
+            f"no bundle for {target} is installed; installed: {have}",
             to_install(target),
         )
     return serving

@@ -1,8 +1,9 @@
-"""The source of this installation, as pip wrote it down: a folder of wheels, or an address."""
+"""The source of this installation: as pip wrote it down, as pip is configured, or the folder that README names."""
 
 from __future__ import annotations
 
 import json
+import os
 from importlib import metadata
 from pathlib import Path
 from shlex import quote
@@ -12,13 +13,22 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 #: Written by pip for a wheel that was named by path or address (PEP 610); not for one of an index or of ``--find-links``.
 _RECORD: Final = "direct_url.json"
 _DISTRIBUTION: Final = "aiter-prebuilt"
+#: Variables of pip that name a source: with one of them, plain ``pip install`` finds the wheels where this one came from.
+_CONFIGURED: Final = ("PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_INDEX_URL")
+#: The folder of wheels in README's commands. No index has this project: there, another could take its name.
+_FOLDER: Final = "dist"
 
 
 def pip_options() -> str:
-    """Return the options of pip that name the source, with a space behind them; nothing where pip wrote down none."""
+    """Return the options of pip that name the source, with a space behind them.
+
+    Nothing in a checkout, and where pip's own variables name a source.
+    """
     try:
         record = metadata.distribution(_DISTRIBUTION).read_text(_RECORD)
-        url = urlsplit(json.loads(record or "{}").get("url", ""))
+        if record is None:
+            return "" if any(map(os.environ.get, _CONFIGURED)) else f"--no-index --find-links {_FOLDER} "
+        url = urlsplit(json.loads(record).get("url", ""))
     except (metadata.PackageNotFoundError, ValueError, AttributeError):
         return ""
     folder, _, name = url.path.rpartition("/")

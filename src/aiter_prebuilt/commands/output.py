@@ -134,7 +134,10 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     Cells of the widest columns go on below. A name in the first column stays whole: a long one has a line of its own.
     """
     table = [list(columns), *([str(cell) for cell in row] for row in rows)]
-    widths = _fitting([max(len(row[place]) for row in table) for place in range(len(columns))])
+    cells_of = [[row[place] for row in table] for place in range(len(columns))]
+    widths = _fitting(
+        [max(map(len, cells)) for cells in cells_of], [_longest_word(cells) for cells in cells_of]
+    )
     for number, row in enumerate(table):
         name, *others = row
         cells = [[name], *(_broken(cell, size) for cell, size in zip(others, widths[1:], strict=True))]
@@ -152,13 +155,27 @@ def _broken(cell: str, size: int) -> list[str]:
     return textwrap.wrap(cell, size, break_on_hyphens=False) or [""]
 
 
-def _fitting(widths: list[int]) -> list[int]:
-    """Take columns from the widest until all fit side by side."""
+def _longest_word(cells: Iterable[str]) -> int:
+    return max((len(word) for cell in cells for word in cell.split()), default=0)
+
+
+def _fitting(widths: list[int], words: list[int]) -> list[int]:
+    """Narrow the widest columns until all fit side by side.
+
+    Words stay whole where that is possible: the first column gives way before them, since its long names have a line of
+    their own.
+
+    Args:
+        widths: the longest cell of each column.
+        words: the longest word of each column.
+    """
+    floors = [min(widths[0], _NARROWEST * 3), *words[1:]]
     fitting = [*widths]
-    excess = sum(fitting) + 2 * (len(fitting) - 1) - width()
-    while excess > 0 and max(fitting) > _NARROWEST:
-        fitting[fitting.index(max(fitting))] -= 1
-        excess -= 1
+    for floor in (floors, [_NARROWEST] * len(widths)):
+        excess = sum(fitting) + 2 * (len(fitting) - 1) - width()
+        while excess > 0 and (wide := [n for n, size in enumerate(fitting) if size > floor[n]]):
+            fitting[max(wide, key=lambda n: fitting[n])] -= 1
+            excess -= 1
     return fitting
 
 

@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
         print(f"{', '.join(names)}: nothing to load, since these launch no kernel")
     if not served:
         print(
-            "no device here that an installed bundle serves: nothing was loaded; see: aiter-prebuilt doctor"
+            "No GPU is here that an installed bundle serves. Nothing was loaded.\nSee: aiter-prebuilt doctor"
         )
     for where in dict.fromkeys(row.device for row in rows):
         mine = [row for row in rows if row.device == where]

@@ -17,7 +17,7 @@ from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
 from aiter_prebuilt.bundles.trust import Seal
-from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table
+from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table, with_command
 from aiter_prebuilt.contract.provenance import left_out
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoKernelError
@@ -115,10 +115,8 @@ def execute(options: argparse.Namespace) -> int:
     _print_verdicts(verdicts)
     _print_seals(seals or ())
     if code == NO_DEVICE:
-        print(
-            "no device here that an installed bundle serves: nothing was executed "
-            f"({extras.pip_line('emulator')} brings one)"
-        )
+        print("No GPU is here that an installed bundle serves. Nothing was executed.")
+        print("\n".join(with_command(f"The emulator executes it: {extras.pip_line('emulator')}")))
     _print_runs(runs)
     for run in lost:
         print(

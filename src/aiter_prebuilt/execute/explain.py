@@ -162,7 +162,7 @@ def facts_of(target: str) -> DeviceFacts:
     if not units:
         raise NoBundleError(
             f"explain calls for {target}", "its bundle does not say how many compute units its cards have",
-            f"run: pip install --upgrade 'aiter-prebuilt[{extras.extra_of(target)}]'",
+            f"run: {extras.pip_line(extras.extra_of(target), upgrade=True)}",
         )  # fmt: skip
     return DeviceFacts(opened[0].vendor, 0, target, target, target, frozenset(), units[0], 0, 0)
 

@@ -12,6 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.bundles import extras
 from aiter_prebuilt.contract.dtype import TARGET_FP8
 from aiter_prebuilt.errors import NativeError
 
@@ -143,7 +144,7 @@ def load() -> dict[str, Signature]:
         NativeError: the file is missing, or of another edition than this package reads.
     """
     asked = f"read {_FILE.name}"
-    fix = "run: pip install --force-reinstall aiter-prebuilt"
+    fix = f"run: {extras.pip_line(reinstall=True)}"
     try:
         document = json.loads(_FILE.read_text(encoding="utf-8"))
         edition = document["edition"]
