@@ -39,7 +39,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         layout.HEADER.relative_to(layout.ROOT): layout.render(),
         Path(signatures.FILE): signatures.text(manifest),
         Path(call_forms.FILE): call_forms.text(models.read(root), manifest),
-        Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
+        Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators, root),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         Path(exit_codes.FILE): exit_codes.page(),
