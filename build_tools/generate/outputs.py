@@ -16,6 +16,7 @@ from build_tools.generate import (
     matrix,
     signatures,
     table,
+    targets,
 )
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
@@ -43,6 +44,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         Path(exit_codes.FILE): exit_codes.page(),
+        Path(targets.FILE): targets.text(manifest.targets),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
         REFUSALS
