@@ -16,8 +16,7 @@ from support import public_calls, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.devices import device  # noqa: E402
-from aiter_prebuilt.launch.graph_break import break_reason  # noqa: E402
-from aiter_prebuilt.ops import _traced  # noqa: E402
+from aiter_prebuilt.launch.graph_break import break_reason, is_traced  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 REASONS = {
@@ -77,8 +76,8 @@ def _same(found: Any, wanted: Any) -> bool:
 def test_every_public_function_is_traced_or_says_why_not() -> None:
     for name in public_calls.FUNCTIONS:
         function = getattr(aiter_prebuilt, name)
-        assert _traced.is_traced(function) is (name not in REASONS), name
-    assert _traced.is_traced(type(aiter_prebuilt.tgemm).mm)
+        assert is_traced(function) is (name not in REASONS), name
+    assert is_traced(type(aiter_prebuilt.tgemm).mm)
 
 
 @pytest.mark.usefixtures("_gpu")

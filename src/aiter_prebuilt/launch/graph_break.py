@@ -1,4 +1,4 @@
-"""Mark public functions that no graph of torch.compile can hold."""
+"""Mark public functions that no graph of torch.compile can hold, and read the marks of all."""
 
 from __future__ import annotations
 
@@ -28,3 +28,8 @@ def break_reason(function: Callable[..., Any]) -> str | None:
     """Return why a graph breaks at ``function``, or None where torch.compile traces it."""
     reason: str | None = function.__dict__.get("_torchdynamo_disable_msg")
     return reason
+
+
+def is_traced(function: Callable[..., Any]) -> bool:
+    """Tell whether a function has the mark of ``ops._traced``."""
+    return "_torchdynamo_inline" in function.__dict__

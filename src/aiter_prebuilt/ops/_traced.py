@@ -31,9 +31,3 @@ def traced(function: F) -> F:
     stand_in.__code__ = code.replace(co_name=function.__name__, co_consts=constants)
     setattr(function, "_torchdynamo_inline", stand_in)  # noqa: B010  # a function has no such attribute to mypy
     return function
-
-
-def is_traced(function: Callable[..., Any]) -> bool:
-    """Tell whether a function has the mark."""
-    shown = function.__dict__.get("_torchdynamo_inline")
-    return shown is not None and shown.__module__ == __name__

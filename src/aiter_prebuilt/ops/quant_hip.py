@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import number, outputs, refuse
+from aiter_prebuilt.ops._common import element_type, number, outputs, refuse
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._quant_shapes import rows_of, whole_groups
@@ -171,8 +171,8 @@ def _in_groups(
     """Quantise groups with every option."""
     if scale is not None:
         _own("per_group_quant_hip", scale)
-    if scale_type is not None:
-        _fp32_scales("per_group_quant_hip", scale_type)
+    if scale_type is not None and scale_type != element_type(x, "f32"):
+        raise refuse("per_group_quant_hip", "scale_type", scale_type, "torch.float32")
     if group_size not in (32, 64, 128):
         raise refuse("per_group_quant_hip", "group_size", group_size, "32, 64 or 128")
     codes, made = _new_groups(x, group_size, quant_dtype)
@@ -368,13 +368,6 @@ _made_groups = outputs(_new_groups)
 def _own(function: str, scale: object) -> None:
     if scale is not None:
         raise refuse(function, "scale", scale, "None")
-
-
-def _fp32_scales(function: str, kind: object) -> None:
-    import torch
-
-    if kind != torch.float32:
-        raise refuse(function, "scale_type", kind, "torch.float32")
 
 
 def _as_it_is(x: torch.Tensor, *_others: Any, **_options: Any) -> tuple[torch.Tensor, None]:

@@ -23,10 +23,9 @@ from aiter_prebuilt import ops
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
 from aiter_prebuilt.devices import device, native
 from aiter_prebuilt.launch import dispatch
-from aiter_prebuilt.launch.graph_break import break_reason
+from aiter_prebuilt.launch.graph_break import break_reason, is_traced
 from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._random import pair
-from aiter_prebuilt.ops._traced import is_traced
 from aiter_prebuilt.tracing.launches import LAUNCHES, launch_of
 
 _PACKAGE: Final = ops.__name__
