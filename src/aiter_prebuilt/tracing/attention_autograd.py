@@ -48,7 +48,7 @@ def flash_attn_func(
     left, right = _bounds(name, window_size, q.shape[1], k.shape[1], causal)
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     tensors = _distinct(q, k, v, sink_ptr)
-    out, lse = _Dense.apply(*tensors, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
+    out, lse = _Dense.apply(*tensors, scale, left, right, how_v3_bf16_cvt, bool(deterministic))
     return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
 
 
@@ -103,7 +103,7 @@ def flash_attn_varlen_func(
     view = out if out is not None and out._is_view() else None  # noqa: SLF001  # torch has no other word for it
     tensors = _distinct(q, k, v, sink_ptr, out if view is None else view.clone(), *starts)
     most = (max_seqlen_q, max_seqlen_k)
-    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
+    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, how_v3_bf16_cvt, bool(deterministic))
     made = made if view is None else view.copy_(made)
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
 
@@ -265,7 +265,7 @@ def _first_order(name: str, made: tuple[Any, ...], *sources: torch.Tensor | None
     """Give gradients a history that refuses to be differentiated, where torch records one (``create_graph=True``)."""
     if not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return made
-    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)  # type: ignore[no-untyped-call]
+    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)
     return found
 
 
