@@ -217,7 +217,8 @@ def test_weights_and_scales_are_handed_over_as_they_are_and_seen_as_bytes(bits: 
     biases = torch.zeros(5), torch.zeros(6)
     seen: list[Any] = []
     with instead(_fused_moe_f4._run, lambda *given: seen.append(given)):
-        made = _fused_moe_f4._run(bits, *tensors, 2, True, False, True, False, *biases, 7.5, 1, 3)
+        run: Any = _fused_moe_f4._run
+        made = run(bits, *tensors, 2, True, False, True, False, *biases, 7.5, 1, 3)
     ((operator, given, options),) = seen
     assert operator.name == ("fused_experts_a16w4" if bits == 16 else "fused_experts_mxfp4")
     assert {place: kind for _, place, kind in operator.views} == {
