@@ -24,7 +24,7 @@ TARGET = "gfx950"
 KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name in signatures.load()}
 
 #: The public functions that have an operator.
-FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
+FUNCTIONS = sorted(aiter_prebuilt.ops.HOMES)
 
 
 #: A native call: the operator, and of each argument the shape, element type and strides, or the value.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import runpy
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -150,6 +151,17 @@ def test_an_index_that_has_the_file(index: Path, tmp_path: Path, backend: bytes 
     pin = pin_for(archive(index / "thing-1.0.tar.gz", files))
     serve(index, "thing-1.0.tar.gz")
     assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
+
+
+def test_metadata_is_named_after_the_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip 23 takes the name of what an archive holds from the folder of its metadata."""
+    (tmp_path / "PKG-INFO").write_bytes(PACKAGE["PKG-INFO"].replace(b"thing", b"some-thing"))
+    monkeypatch.chdir(tmp_path)
+    found = runpy.run_path(
+        str(fetch._BACKEND / "setuptools" / "build_meta.py"), run_name="build_meta_of_archives"
+    )
+    assert found["prepare_metadata_for_build_wheel"](str(tmp_path)) == "some_thing-1.0.dist-info"
+    assert (tmp_path / "some_thing-1.0.dist-info" / "METADATA").is_file()
 
 
 def test_a_folder_of_find_links_is_enough(

@@ -14,6 +14,7 @@ from aiter_prebuilt.commands.suggest import unknown
 from aiter_prebuilt.contract import model_steps
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, NoBundleError
 from aiter_prebuilt.inspection import call_forms
@@ -56,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("--model", required=True, help="llama3, qwen3moe, deepseek_v3 or gptoss")
     parser.add_argument("--engine", help="only calls of vllm or sglang, and of what these call")
-    parser.add_argument("--target", help="gfx942 or gfx950; every installed one when left out")
+    parser.add_argument("--target", help=f"one of {NAMES}; every installed one when left out")
     parser.add_argument(
         "--forms", action="store_true", help="print the calls, too, as the engines write them"
     )

@@ -179,20 +179,6 @@ def outputs(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``make`` for callers that torch.compile traces.
-
-    As :func:`outputs`: the trace sees ``make`` itself, an eager call pays a frame of Python.
-    """
-    remembered = outputs(make)
-
-    def made(*args: Any) -> Any:
-        return remembered(*args)
-
-    setattr(made, "_torchdynamo_inline", make)  # noqa: B010  # as ``_traced.py`` does
-    return made
-
-
 def new_results(
     name: str, make: Callable[..., Any], kinds: str, told: tuple[int, ...], items: tuple[int, ...], count: int
 ) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
+from aiter_prebuilt.ops._common import element_type, outputs, refuse
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._fused_moe import NAME, MoeCall, gated, limit, own_type, places, shuffled
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, _quant, quantise_groups
@@ -214,7 +214,7 @@ def _new_codes(
     return x.new_empty((tokens, width), dtype=kind), scales
 
 
-_made_codes = traced_outputs(_new_codes)
+_made_codes = outputs(_new_codes)
 
 
 def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 WAVE = 64
 
 
+@traced
 def shuffle_weight(
     x: torch.Tensor,
     layout: tuple[int, int] = (16, 16),
