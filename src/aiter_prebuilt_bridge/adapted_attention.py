@@ -72,7 +72,7 @@ def flash_attn_func(
         )  # fmt: skip
     import torch
 
-    batches, queries, keys = *q.shape[:2], k.shape[1]
+    (batches, queries), keys = q.shape[:2], k.shape[1]
     numbers = torch.arange(batches + 1, dtype=torch.int32, device=q.device)
     rows = numbers * queries, numbers * keys
     lengths = (

@@ -78,10 +78,10 @@ def _described(value: Any) -> Any:
 class Dispatched(torch.Tensor):
     """A tensor whose native calls go through torch's dispatcher: eager code runs on CPU tensors with these kernels."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call ``func`` with plain tensors of the same memory."""
         with no_dispatch():
             given, words = tree_map(_plain, (args, kwargs or {}))

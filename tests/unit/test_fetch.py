@@ -220,7 +220,7 @@ def test_every_build_of_the_extension_is_given_its_sources(monkeypatch: pytest.M
             f"build_tools fetch {name}'" in cmake and f'set({setting} "$ENV{{{setting}}}" CACHE PATH' in cmake
         )
         assert f'"cmake.define.{setting}" = "/project/build/sources/{name}"' in project
-    assert "nox -s sources -- build/sources" in copied
+    assert "build_tools.tools.native_sources build/sources" in copied
 
 
 def test_every_source_lies_in_an_archive_that_is_pinned() -> None:

@@ -218,7 +218,7 @@ def test_who_makes_a_key_is_told_whether_it_is_encrypted(
 
 @pytest.mark.parametrize("works", [True, False])
 def test_the_secret_key_of_ci_goes_whatever_signing_did(tmp_path: Path, works: bool) -> None:
-    lines = (Path(__file__).parents[2] / "ci" / "github-workflow.yml").read_text().splitlines()
+    lines = (Path(__file__).parents[2] / ".github" / "workflows" / "wheels.yml").read_text().splitlines()
     first = next(number for number, line in enumerate(lines) if "release.key" in line)
     script = "\n".join(itertools.takewhile(lambda line: line.startswith(" " * 10), lines[first:]))
     tool = tmp_path / "python"

@@ -283,7 +283,7 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
         made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)
     except (AttributeError, TypeError):  # there is no torch, or it is a tensor of another kind
         made = tensor.new_empty(tensor.shape)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
@@ -293,7 +293,7 @@ def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
     """
     kind: Any = tensor.dtype
     made: Any = name if isinstance(kind, str) else getattr(sys.modules["torch"], BY_NAME[name].torch)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def is_type(kind: Any, name: str) -> bool:

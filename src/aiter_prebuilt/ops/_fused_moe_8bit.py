@@ -285,7 +285,7 @@ def _fnuz(weight: torch.Tensor) -> bool:
     fp8 says it itself, so that a trace does not ask a driver.
     """
     known = element_type(weight, "i8") != weight.dtype
-    return (weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz")
+    return bool((weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz"))
 
 
 def _assembled(asked: MoeCall, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

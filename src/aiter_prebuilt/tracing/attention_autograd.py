@@ -51,7 +51,7 @@ def flash_attn_func(
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     tensors = _distinct(q, k, v, sink_ptr)
     options = (scale, left, right, how_v3_bf16_cvt, bool(deterministic), dropout_p, return_attn_probs)
-    out, lse, *drawn = _Dense.apply(*tensors, *options)  # type: ignore[no-untyped-call]
+    out, lse, *drawn = _Dense.apply(*tensors, *options)
     return with_probabilities(q, out, lse if return_lse else None, return_attn_probs, *drawn)
 
 
@@ -110,7 +110,7 @@ def flash_attn_varlen_func(
     tensors = _distinct(q, k, v, sink_ptr, out if view is None else view.clone(), *starts)
     most = (max_seqlen_q, max_seqlen_k)
     options = (scale, left, right, how_v3_bf16_cvt, bool(deterministic), dropout_p, return_attn_probs)
-    made, lse, *drawn = _Ragged.apply(*tensors, *most, *options)  # type: ignore[no-untyped-call]
+    made, lse, *drawn = _Ragged.apply(*tensors, *most, *options)
     made = made if view is None else view.copy_(made)
     return with_probabilities(q, made, lse if return_lse else None, return_attn_probs, *drawn)
 
@@ -327,7 +327,7 @@ def _first_order(name: str, made: tuple[Any, ...], *sources: torch.Tensor | None
     """Give gradients a history that refuses to be differentiated, where torch records one (``create_graph=True``)."""
     if not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return made
-    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)  # type: ignore[no-untyped-call]
+    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)
     return found
 
 
