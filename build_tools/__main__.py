@@ -37,6 +37,7 @@ from build_tools.verbs.site import site
 from build_tools.verbs.toolchain import toolchain
 from build_tools.verbs.tune import tune
 from build_tools.verbs.tune_request import tune_request
+from build_tools.verbs.update_pins import update_pins
 from build_tools.verbs.wheels import wheels
 
 #: Packages that only some verbs and options need, and the dependency group that has each.
@@ -71,6 +72,7 @@ for verb in (
     tune,
     tune_request,
     fetch,
+    update_pins,
     matrix,
     site,
 ):
@@ -93,7 +95,12 @@ def main() -> None:
         if error.name is None or error.name.startswith(("build_tools", "aiter_prebuilt")):
             raise
         sys.exit(
-            missing(error, f"pip install --group {GROUPS[error.name]}" if error.name in GROUPS else COMMAND)
+            missing(
+                error,
+                f"pip install -r build_tools/locks/{GROUPS[error.name]}.txt"
+                if error.name in GROUPS
+                else COMMAND,
+            )
         )
     except OSError as error:
         click.echo(f"error: {error}", err=True)

@@ -29,6 +29,8 @@ OUTSIDE: Final = {
     "examples/README.md": "project/examples.md",
     "manifests/README.md": "project/manifests.md",
 }
+#: Folder of the site that the status page copies as its ``docs`` (``nox -s site``): its menu ends with a link to that page.
+BELOW_STATUS_PAGE: Final = "site-docs"
 _FENCES: Final = re.compile(r"(^```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 
 
@@ -39,6 +41,15 @@ def on_files(files: Any, config: Any) -> Any:
     for name, uri in OUTSIDE.items():
         files.append(File.generated(config, uri, content=(ROOT / name).read_text(encoding="utf-8")))
     return files
+
+
+def on_nav(nav: Any, config: Any, **_: Any) -> Any:
+    """Link the status page, if the site will lie below it."""
+    from mkdocs.structure.nav import Link
+
+    if Path(config.site_dir).name == BELOW_STATUS_PAGE:
+        nav.items.append(Link("What is served", "../index.html"))
+    return nav
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:

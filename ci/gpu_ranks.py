@@ -219,7 +219,8 @@ def graphed(call: Callable[[], object]) -> Callable[[], object]:
     with torch.cuda.graph(graph, capture_error_mode="thread_local"):
         for _ in range(TOGETHER):
             call()
-    return graph.replay
+    replay: Callable[[], object] = graph.replay
+    return replay
 
 
 def timed(rank: Rank) -> list[dict[str, Any]]:

@@ -3,8 +3,4 @@
 # pyproject.toml's [tool.cibuildwheel.config-settings] points. Usage: ci/prepare_runtime.sh PROJECT
 set -eu
 cd "$1"
-environment=$(mktemp -d)
-/opt/python/cp312-cp312/bin/python -m venv "$environment"
-"$environment/bin/python" -m pip install --quiet nox==2026.10.20
-"$environment/bin/python" -m nox -s sources -- build/sources
-rm -rf "$environment"
+PYTHONPATH=src /opt/python/cp312-cp312/bin/python -m build_tools.tools.native_sources build/sources

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from build_tools.generate.docstring_sections import Docstring, body, markdown, parse
-from build_tools.generate.exports import home
+from build_tools.generate.exports import composed, home
 from build_tools.manifest.model import Operator
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -113,7 +113,8 @@ def files(operators: Iterable[Operator], made: Mapping[Path, str]) -> dict[Path,
 
 def public_names(operators: Iterable[Operator], made: Mapping[Path, str]) -> Iterator[PublicName]:
     """Yield every public name of the package, without ``__version__``."""
-    homes = {operator.name: f"ops.{home(operator)}" for operator in operators} | _no_operators()
+    operators = list(operators)
+    homes = {operator.name: f"ops.{home(operator)}" for operator in operators} | _no_operators(operators)
     trees: dict[str, ast.Module] = {}
     for name, module in homes.items():
         if module not in trees:
@@ -126,15 +127,17 @@ def _file_of(module: str) -> str:
     return f"{PACKAGE}/{module.replace('.', '/')}.py"
 
 
-def _no_operators() -> dict[str, str]:
-    """Read the names that are no operators, with their modules, from the package's own file."""
+def _no_operators(operators: Iterable[Operator]) -> dict[str, str]:
+    """Return the names that are no operators, with their modules: marked functions, and those of the package's own table."""
     tree = ast.parse((ROOT / PACKAGE / "__init__.py").read_text(encoding="utf-8"))
     table = next(
         node.value
         for node in tree.body
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_AROUND"
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_OTHERS"
     )
-    return {name: module for module, names in ast.literal_eval(table).items() for name in names}
+    others: dict[str, str] = ast.literal_eval(table)
+    marked = composed(ROOT, [operator.name for operator in operators])
+    return others | {name: f"ops.{module}" for module, names in marked.items() for name in names}
 
 
 def _found(name: str, module: str, tree: ast.Module) -> PublicName:

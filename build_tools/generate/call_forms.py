@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from aiter_prebuilt.contract.model_steps import RANKS, STEPS
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.shapes.forms import Literal, Size, Type, Value, bind, parse
 from build_tools.shapes.models import LINEAR, ClientCall, Model, Models, Sizes, calls_of, layers, sizes_of
@@ -17,9 +18,6 @@ from build_tools.shapes.models import LINEAR, ClientCall, Model, Models, Sizes, 
 FILE: Final = "src/aiter_prebuilt/inspection/call_forms.json"
 #: Of the file's layout; ``aiter_prebuilt.inspection.call_forms`` reads no other.
 EDITION: Final = 1
-#: Tokens of a step of each kind.
-STEPS: Final = {"decode": (1, 64), "prefill": (4096,)}
-RANKS: Final = 1
 
 
 def call_forms(models: Models, manifest: Manifest) -> dict[str, Any]:

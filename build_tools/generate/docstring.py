@@ -144,23 +144,36 @@ def split_summary(text: str) -> tuple[str, str]:
     return title + stop.rstrip(), details
 
 
+def arguments(operator: Operator) -> list[tuple[str, str]]:
+    """Describe each parameter of an operator's function: its name and a text."""
+    specs = tensors(operator)
+    found = []
+    for parameter in operator.python.parameters:
+        spec = None if parameter.name in operator.into.values() else specs.get(parameter.name)
+        note = operator.notes.get(parameter.name, "")
+        text = _scalar(operator, parameter) if spec is None else describe(operator, spec, note)
+        found.append((parameter.name, text))
+    return found
+
+
+def results(operator: Operator) -> list[str]:
+    """Describe each returned tensor of an operator's function."""
+    specs = tensors(operator)
+    return [describe_return(operator, specs[name], operator.notes.get(name, "")) for name in operator.returns]
+
+
 def docstring(operator: Operator) -> list[str]:
     """Write the lines of a function's docstring, indented by four, with quotes."""
-    specs = tensors(operator)
     quoted = [line.replace("`", "``") for line in (operator.summary, operator.source)]
     title, details = split_summary(quoted[0])
     lines = wrapped('"""' + title, 4, 130)
     lines += ["", *wrapped(details, 4, 130)] if details else []
     lines += ["", "    Args:"]
-    for parameter in operator.python.parameters:
-        spec = None if parameter.name in operator.into.values() else specs.get(parameter.name)
-        note = operator.notes.get(parameter.name, "")
-        text = _scalar(operator, parameter) if spec is None else describe(operator, spec, note)
-        lines += wrapped(f"{parameter.name}: {text}.".replace("`", "``"), 8, 130, 4)
+    for name, text in arguments(operator):
+        lines += wrapped(f"{name}: {text}.".replace("`", "``"), 8, 130, 4)
     if operator.returns:
         lines += ["", "    Returns:"]
-        for name in operator.returns:
-            text = describe_return(operator, specs[name], operator.notes.get(name, ""))
+        for text in results(operator):
             lines += wrapped(f"{text}.", 8, 130, 4)
     lines += ["", "    Raises:"]
     refused = ["an option that is not covered"] if operator.covered else []

@@ -1,4 +1,4 @@
-"""Generate ``ci/matrix.json`` and ``ci/github-workflow.yml`` from the manifests.
+"""Generate ``ci/matrix.json`` and ``.github/workflows/wheels.yml`` from the manifests.
 
 One row per bundle (target and profile). Compiles are sharded by recorded seconds: each shard fills a store, and since results
 are addressed by content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files
@@ -22,7 +22,7 @@ from build_tools.plan.plan import make_plan
 SECONDS_PER_SHARD: Final = 300
 JSON_VERSION: Final = 1
 MATRIX: Final = Path("ci/matrix.json")
-WORKFLOW: Final = Path("ci/github-workflow.yml")
+WORKFLOW: Final = Path(".github/workflows/wheels.yml")
 TEMPLATE: Final = Path("ci/github-workflow.yml.in")
 _PLACE: Final = "@BUNDLES@"
 
@@ -75,7 +75,7 @@ def render_matrix(bundles: list[Row]) -> str:
 
 
 def render_workflow(bundles: list[Row], template: str) -> str:
-    """Return the text of ``ci/github-workflow.yml``.
+    """Return the text of ``.github/workflows/wheels.yml``.
 
     The template with one ``include`` row per shard.
     """

@@ -18,6 +18,7 @@ from build_tools.generate import (
     matrix,
     signatures,
     table,
+    targets,
 )
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.schema import manifest_schema
@@ -41,11 +42,12 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         layout.HEADER.relative_to(layout.ROOT): layout.render(),
         Path(signatures.FILE): signatures.text(manifest),
         Path(call_forms.FILE): call_forms.text(models.read(root), manifest),
-        Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators),
+        Path("src/aiter_prebuilt/ops/__init__.py"): exports.exports(operators, root),
         Path("build_tools/requirements.txt"): pins.requirements(pins.load(root)),
         Path("docs/operators.md"): table.table(operators, manifest.targets),
         Path(exit_codes.FILE): exit_codes.page(),
         Path(environment_variables.FILE): environment_variables.page(),
+        Path(targets.FILE): targets.text(manifest.targets),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
         REFUSALS

@@ -35,7 +35,7 @@ _BESIDE_PARAMETERS: Final = frozenset(("kinds", "sizes", "error"))
 
 def operator_problem(name: str) -> str | None:
     """Why no operator can be called ``name``, or None."""
-    if name in _modules(_PACKAGE) | _modules(_PACKAGE / "ops") | _bound("__init__.py"):
+    if name in _modules(_PACKAGE) | _modules(_PACKAGE / "ops") | _bound("__init__.py") | _composed():
         why: str | None = "aiter_prebuilt has something of that name"
     elif name in _ELSEWHERE:
         why = "references, or torch.ops, have something of that name"
@@ -104,6 +104,19 @@ def _bound(file: str) -> frozenset[str]:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names |= {target.id for target in targets if isinstance(target, ast.Name)}
     return frozenset(names)
+
+
+@cache
+def _composed() -> frozenset[str]:
+    """List the public functions that are no operator, as ``ops/__init__.py`` has them."""
+    tree = ast.parse((_PACKAGE / "ops" / "__init__.py").read_text(encoding="utf-8"))
+    tables = [node for node in tree.body if isinstance(node, ast.AnnAssign) and node.value is not None]
+    return frozenset(
+        str(name)
+        for node in tables
+        if isinstance(node.target, ast.Name) and node.target.id == "COMPOSED" and node.value is not None
+        for name in ast.literal_eval(node.value)
+    )
 
 
 def refuse_unknown(asked: str, names: Iterable[str], known: Collection[str]) -> None:

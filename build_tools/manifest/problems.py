@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+
+from aiter_prebuilt.contract.error_text import closest
 
 PathPart = str | int
 
@@ -21,8 +22,8 @@ def render_path(parts: Iterable[PathPart]) -> str:
 def suggestion(word: str, known: Iterable[str]) -> str:
     """`` (did you mean 'x'?)`` when something known is close, else the list of what is known."""
     known = sorted(known)
-    close = difflib.get_close_matches(word, known, n=1)
-    return f" (did you mean {close[0]!r}?)" if close else f" (known: {', '.join(known)})"
+    close = closest(word, known)
+    return f" (did you mean {close!r}?)" if close else f" (known: {', '.join(known)})"
 
 
 class _At:

@@ -20,13 +20,12 @@ from typing import Any, Final
 import msgpack
 
 from aiter_prebuilt.contract.elf import MOST_NOTES, ElfFile
+from aiter_prebuilt.contract.targets import AMDGPU_MACHS
 from build_tools.errors import CodeObjectError
 from build_tools.records import ArgFacts, CodeObjectFacts, KernelFacts
 
 _ELFOSABI_HSA, _ET_DYN = 64, 3
 _NT_METADATA: Final = 32
-#: EF_AMDGPU_MACH of the targets that are known, from the LLVM manual.
-MACHS: Final = {0x4C: "gfx942", 0x4F: "gfx950", 0x5F: "gfx9-4-generic"}
 _XNACK: Final = {0x200: "xnack-", 0x300: "xnack+"}
 _SRAMECC: Final = {0x800: "sramecc-", 0xC00: "sramecc+"}
 #: EI_ABIVERSION. Version 3 (1) gives the feature bits of e_flags another meaning.
@@ -66,7 +65,7 @@ def read_amdgpu(file: ElfFile) -> CodeObjectFacts:
             raise _refusal(f"two kernels are named {name}")
     flags = file.flags
     return CodeObjectFacts(
-        target=MACHS.get(flags & 0xFF, f"mach 0x{flags & 0xFF:02x}"),
+        target=AMDGPU_MACHS.get(flags & 0xFF, f"mach 0x{flags & 0xFF:02x}"),
         vendor="amd",
         version=_VERSIONS[file.abi_version],
         features=tuple(

@@ -13,6 +13,7 @@ from typing import Final
 from elftools.elf.elffile import ELFFile
 
 from aiter_prebuilt.contract.elf import NOTE, STRTAB, ElfError, ElfFile
+from aiter_prebuilt.contract.targets import NAMES
 from build_tools.errors import CodeObjectError
 from build_tools.objects.amdgpu import read_amdgpu
 from build_tools.objects.cubin import bounded, read_cubin
@@ -101,5 +102,5 @@ def _refuse_containers(data: bytes) -> None:
         raise CodeObjectError(
             asked,
             "the ELF is not 64 bits, little endian",
-            "Give it a code object for gfx942, gfx950 or sm_90",
+            f"Give it a code object for one of {NAMES}",
         )

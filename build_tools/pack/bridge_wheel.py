@@ -19,6 +19,8 @@ MODULE: Final = f"{PACKAGE}_hook"
 TAG: Final = "py3-none-any"
 #: ``site`` executes a line that begins with import.
 HOOK: Final = f"import {MODULE}; {MODULE}.install()\n"
+#: The same for Python 3.15 and later (PEP 829), which then pass over the import line; 3.18 runs no import line at all.
+START: Final = "aiter_prebuilt_bridge_hook:install\n"
 ENTRY_POINTS: Final = "".join(
     f"[{group}]\n{PACKAGE} = {PACKAGE}.plugin:register\n\n"
     for group in ("vllm.general_plugins", "sglang.srt.plugins")
@@ -40,6 +42,7 @@ def build_bridge_wheel(root: Path, output: Path) -> Path:
     names = source_files(root)
     inside = {name.removeprefix("src/"): (root / name).read_bytes() for name in names}
     inside[f"{PACKAGE}.pth"] = HOOK.encode()
+    inside[f"{PACKAGE}.start"] = START.encode()
     bill = sbom.Bill(
         DISTRIBUTION,
         VERSION,

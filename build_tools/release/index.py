@@ -1,9 +1,12 @@
-"""A package index of files alone (PEP 503, with PEP 592's yanks): pip and uv install from it with ``file://`` and from any web
-server. Names, hashes and Pythons are read from the wheels; what was yanked, and why, stands in ``yanked.toml`` beside this file.
+"""Write a package index of files alone (PEP 503, PEP 592's yanks, PEP 658's metadata).
+
+pip and uv install from it with ``file://`` and from any web server. Names, hashes and Pythons are read from the wheels; what was
+yanked, and why, stands in ``yanked.toml`` beside this file.
 """
 
 from __future__ import annotations
 
+import hashlib
 import html
 import json
 import re
@@ -34,6 +37,8 @@ else:
 #: The folder that an installer is told of, and the one of the files.
 SIMPLE: Final = "simple"
 FILES: Final = "files"
+#: What the name of a wheel's metadata ends with, behind the wheel's own.
+METADATA: Final = ".metadata"
 YANKED: Final = Path(__file__).with_name("yanked.toml")
 #: What no text of one line has, beside what stands before a space.
 _DELETE: Final = 0x7F
@@ -43,13 +48,16 @@ _VERSION: Final = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?"
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """One wheel, as the index tells of it. ``requires``: the Pythons that it is for; ``yanked``: why nobody should take it."""
+    """One wheel, as the index tells of it. ``requires``: the Pythons that it is for; ``yanked``: why nobody should take it;
+    ``metadata``: its METADATA file, which installers resolve from without a download of the wheel.
+    """
 
     project: str
     file: str
     sha256: str
     requires: str
     yanked: str | None
+    metadata: bytes
 
 
 def yanked(path: Path = YANKED) -> dict[str, str]:
@@ -134,7 +142,8 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
         name, version, _, _ = parse_wheel_filename(wheel.name)
         with ZipFile(wheel) as archive:
             (info,) = (member for member in archive.namelist() if member.endswith(".dist-info/METADATA"))
-            told, _ = parse_email(archive.read(info))
+            metadata = archive.read(info)
+        told, _ = parse_email(metadata)
         if (canonicalize_name(told["name"]), told["version"]) != (name, str(version)):
             raise ValueError(f"it holds {told['name']} {told['version']}")
     except (OSError, BadZipFile, InvalidWheelFilename, ValueError, KeyError) as error:
@@ -145,17 +154,19 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
         sha256_file(wheel),
         told.get("requires_python", ""),
         reason_for(str(version), reasons),
+        metadata,
     )
 
 
 def write_index(folder: Path, wheels: Iterable[Listed]) -> None:
     """Write the pages of an index in ``folder / simple``.
 
-    Its files lie in ``folder / files``.
+    Its files lie in ``folder / files``, where each wheel gets its metadata beside it (PEP 658).
     """
     projects: dict[str, list[Listed]] = defaultdict(list)
     for wheel in wheels:
         projects[wheel.project].append(wheel)
+        write_atomic(folder / FILES / f"{wheel.file}{METADATA}", wheel.metadata)
     simple = folder / SIMPLE
     names = sorted(projects)
     write_atomic(
@@ -170,6 +181,9 @@ def _link(wheel: Listed) -> str:
     more = f' data-requires-python="{html.escape(wheel.requires)}"' if wheel.requires else ""
     if wheel.yanked is not None:
         more += f' data-yanked="{html.escape(wheel.yanked)}"'
+    digest = hashlib.sha256(wheel.metadata).hexdigest()
+    # PEP 714's name, and the one that pip before 23.3 looks for.
+    more += f' data-core-metadata="sha256={digest}" data-dist-info-metadata="sha256={digest}"'
     address = f"../../{FILES}/{quote(wheel.file)}#sha256={wheel.sha256}"
     return f'<a href="{address}"{more}>{html.escape(wheel.file)}</a>'
 

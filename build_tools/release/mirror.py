@@ -26,13 +26,14 @@ _TEXT: Final = """# aiter-prebuilt, to be installed without a network
 
 Everything that machines with an AMD GPU need is in this folder; nothing is fetched. Written by aiter-prebuilt {version}.
 
-1. Before you carry it: `sha256sum -c SHA256SUMS` in this folder must say OK for every line{signed}.
+1. Before you carry it: `sha256sum -c SHA256SUMS` in this folder must say OK for every line{signed}
 2. Where it arrives, again the same; copying can go wrong.
 3. Install, with FOLDER the absolute path of this folder:
 
-       python3 -m pip install --index-url file://FOLDER/{simple} 'aiter-prebuilt[{extras}]'
+       python3 -m pip install --isolated --index-url file://FOLDER/{simple} 'aiter-prebuilt[{extras}]'
 
-   (uv: `uv pip install --index-url file://FOLDER/{simple} ...`.) Name one of the extras: {all_extras}.
+   (`--isolated`: no setting of this machine names another index. uv: `uv pip install --no-config --index-url
+   file://FOLDER/{simple} ...`.) Name one of the extras: {all_extras}.
    torch and the engine are not in here; nothing of this needs them to be installed.
 4. `aiter-prebuilt doctor` says what it found; `aiter-prebuilt verify` checks every code object{keys}.
 
@@ -41,8 +42,11 @@ Everything that machines with an AMD GPU need is in this folder; nothing is fetc
 {rows}
 """
 _SIGNED: Final = """, and
-   `minisign -Vm SHA256SUMS -p KEY`, or where aiter-prebuilt is installed `aiter-prebuilt verify --release . --key KEY`, that it
-   is signed with the key {numbers}. Have KEY from elsewhere than this folder"""
+   `minisign -Vm SHA256SUMS -p KEY` that it is signed with the key {numbers}. For a first installation, take KEY from SECURITY.md
+   of the project's repository, and minisign from your system: neither from this folder. Later, the installed
+   `aiter-prebuilt verify --release . --key KEY` does the same."""
+_UNSIGNED: Final = """.
+   **This folder is not signed**: nobody vouches for it. The hashes find errors of copying, and not somebody who changed both."""
 
 
 def deploy(
@@ -107,7 +111,7 @@ def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[S
     text = _TEXT.format(
         version=VERSION,
         simple=SIMPLE,
-        signed=_SIGNED.format(numbers=numbers) if keys else "",
+        signed=_SIGNED.format(numbers=numbers) if keys else _UNSIGNED,
         extras=next(iter(bundled or extras), ""),
         all_extras=", ".join(f"`{name}`" for name in extras),
         keys="; `--key KEY`, who signed them" if _signed(folder) else "",

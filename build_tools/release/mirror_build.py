@@ -14,27 +14,18 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
-from packaging.dependency_groups import resolve_dependency_groups
-
 from build_tools.errors import MirrorError
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import run
 from build_tools.release.sign import Signer, write_sums
-from build_tools.tools import pins
+from build_tools.tools import locks, pins
 from build_tools.tools.fetch import archive_of, without_login
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 PACKAGES: Final = "packages"
 PAGE: Final = "README.md"
 #: What builds; what the tests need beside it, torch's hundreds of megabytes with it, only when asked for.
-BUILDS: Final = ("build", "lint", "release")
+BUILDS: Final = ("makers", "build", "lint", "release")
 TESTS: Final = ("test", "clients", "aiter", "torch")
-#: What makes environments: pip of the system may be too old to read an index of files.
-_MAKERS: Final = ("pip", "virtualenv", "setuptools", "wheel")
 _TIMEOUT: Final = 3600.0
 _TEXT: Final = """# To build aiter-prebuilt without a network
 
@@ -42,7 +33,7 @@ For CPython {python} on {machine}. Check first: `sha256sum -c SHA256SUMS`. Then,
 of, with FOLDER the absolute path of this folder:
 
     export PIP_NO_INDEX=1 PIP_FIND_LINKS=FOLDER/{packages}
-    python{python} -m venv build/nox && build/nox/bin/python -m pip install nox
+    python{python} -m venv build/nox && build/nox/bin/python -m pip install -r build_tools/locks/nox.txt
     build/nox/bin/python -m nox -s wheels
 
 {tests}
@@ -60,10 +51,13 @@ def fill(root: Path, folder: Path, tests: bool, keys: Sequence[Signer], say: Say
     packages.mkdir(parents=True, exist_ok=True)
     say("the compilers, by the hashes that are pinned")
     _download(packages, "--no-deps", "--require-hashes", "-r", str(root / "build_tools" / "requirements.txt"))
-    groups = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["dependency-groups"]
     names = (*BUILDS, *(TESTS if tests else ()))
-    say(f"packages of the groups {', '.join(names)}, and what they need")
-    _download(packages, *resolve_dependency_groups(groups, *names), *_MAKERS)
+    say(f"packages of the groups {', '.join(names)}, and what they need, by the hashes of their locks")
+    files = [word for name in names for word in ("-r", str(root / locks.path_of(name)))]
+    _download(packages, "--no-deps", "--require-hashes", *files)
+    if tests:
+        (version,) = locks.asked_for(root, "torch").values()
+        _download(packages, "--no-deps", f"torch=={version}")
     pinned = pins.load(root)
     for pin in (*pinned.sources.values(), *(tree.archive for tree in pinned.trees.values())):
         say(f"the sources {pin.file}")

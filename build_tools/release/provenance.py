@@ -1,32 +1,70 @@
-"""Write a wheel's provenance for machines.
+"""Write a statement of provenance beside each wheel: in-toto's Statement v1 with SLSA's provenance v1.
 
-An in-toto statement with SLSA's provenance, beside each wheel.
-
-It says what the build knows: the commit (``built.py``), all that it may take from outside by the hashes that are pinned, and
-the bills of materials inside of the wheel. Who ran the build is what its caller says (``--builder``): this program cannot know.
+It says what the build knows: the commit (``built.py``), every file that the build may take from outside, by the hashes that are
+pinned and locked, and the bills of materials inside of the wheel. Who ran the build, where, and from which repository is what its
+caller says: this program cannot know. There are no times: the bytes of a release do not depend on when it was signed.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from zipfile import BadZipFile, ZipFile
 
-from aiter_prebuilt.contract.version import VERSION
-from build_tools.errors import WheelError
+from build_tools.errors import SigningError, WheelError
 from build_tools.files.filehash import sha256_file
-from build_tools.files.reproducible import timestamp
 from build_tools.files.run import run
-from build_tools.tools.pins import Pins
+from build_tools.tools import locks, pins
 
 SUFFIX: Final = ".provenance.json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v1"
+#: What docs/release.md describes under these names.
 BUILD_TYPE: Final = "https://pypi.org/project/aiter-prebuilt/#build-v1"
+#: Whoever signs on a machine of one's own. Nobody else vouches for it: SLSA Build L1, and no more.
+OWN_MACHINE: Final = "https://pypi.org/project/aiter-prebuilt/#own-machine-v1"
+#: Groups of ``build_tools/locks`` that ``nox -s wheels`` installs: the one that starts it, and the one that builds.
+LOCKED: Final = ("nox", "build")
 _BILL: Final = "/sboms/"
+_BILL_TYPE: Final = "application/vnd.cyclonedx+json"
+_URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[\x21-\x7e]+")
+_SOURCE: Final = re.compile(r"https?://[^\s@]+@[^\s@]+")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One run of the build, as its caller describes it.
+
+    ``builder``: URI of the service and the workflow that ran, or :data:`OWN_MACHINE`; ``invocation``: URI of this run;
+    ``source``: ``URL@REF`` of the repository. The last two may be empty.
+    """
+
+    builder: str = OWN_MACHINE
+    invocation: str = ""
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the form of each field. Raises SigningError."""
+        for option, value, right, form in (
+            ("builder", self.builder, _URI.fullmatch(self.builder), "a URI"),
+            ("invocation", self.invocation, not self.invocation or _URI.fullmatch(self.invocation), "a URI"),
+            (
+                "source",
+                self.source,
+                not self.source or _SOURCE.fullmatch(self.source),
+                "URL@REF without a login",
+            ),
+        ):
+            if not right:
+                raise SigningError(
+                    f"sign with --{option} {value!r}", f"it is not {form}", "See docs/release.md"
+                )
 
 
 def commit_of(root: Path) -> str:
@@ -41,15 +79,24 @@ def commit_of(root: Path) -> str:
     return head.output.strip() + ("-dirty" if changed.output.strip() else "")
 
 
-def statement(wheel: Path, commit: str, signed_at: str, pinned: Pins, builder: str) -> dict[str, Any]:
+def statement(
+    wheel: Path, commit: str, signed_at: str, taken: list[dict[str, Any]], made: Run
+) -> dict[str, Any]:
     """Return the statement about one wheel.
 
-    ``commit``: at which it was built, nothing where nobody noted it; ``signed_at``: of the checkout that signs it, which has the
-    pins.
+    Args:
+        wheel: the file.
+        commit: at which it was built; "" where nobody noted it.
+        signed_at: commit of the checkout that signs it.
+        taken: what that checkout takes from outside (:func:`dependencies`). It is not told of a wheel of another commit.
+        made: who built it.
 
     Raises:
         WheelError: it is no wheel.
     """
+    source = _source(commit, made.source)
+    repository, _, ref = made.source.partition("@")
+    metadata = {"metadata": {"invocationId": made.invocation}} if made.invocation else {}
     return {
         "_type": STATEMENT,
         "subject": [{"name": wheel.name, "digest": {"sha256": sha256_file(wheel)}}],
@@ -57,11 +104,11 @@ def statement(wheel: Path, commit: str, signed_at: str, pinned: Pins, builder: s
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": {"commit": commit, "version": VERSION},
-                "internalParameters": {"bills": _bills(wheel), "signed_at": signed_at},
-                "resolvedDependencies": _dependencies(pinned),
+                "externalParameters": {"repository": repository, "ref": ref} if made.source else {},
+                "internalParameters": {"commit": commit, "signedAt": signed_at},
+                "resolvedDependencies": [*source, *(taken if commit and commit == signed_at else ())],
             },
-            "runDetails": {"builder": {"id": builder}, "metadata": {"finishedOn": timestamp()}},
+            "runDetails": {"builder": {"id": made.builder}, **metadata, "byproducts": _bills(wheel)},
         },
     }  # fmt: skip
 
@@ -74,30 +121,62 @@ def text(told: Mapping[str, Any]) -> bytes:
     return (json.dumps(told, indent=1, sort_keys=True) + "\n").encode()
 
 
-def _bills(wheel: Path) -> dict[str, str]:
+def dependencies(root: Path) -> list[dict[str, Any]]:
+    """List every file that a build of the checkout at ``root`` may take from outside, by its hash.
+
+    A lock allows several files of a package, for several Pythons and machines, and pip takes one of them: all are listed.
+
+    Raises:
+        ManifestError: the pins or a lock cannot be read.
+    """
+    pinned = pins.load(root)
+    archives = [*pinned.sources.values(), *(tree.archive for tree in pinned.trees.values())]
+    files = [
+        (pin.name, pin.version, name, digest)
+        for pin in pinned.tools.values()
+        for name, digest in sorted(pin.wheels.items())
+    ]
+    files += [(pin.name, pin.version, pin.file, pin.sha256) for pin in archives]
+    return [
+        {"uri": f"pkg:pypi/{name}@{version}", "name": file, "digest": {"sha256": digest}}
+        for name, version, file, digest in files
+    ] + list(_locked(root))
+
+
+def _locked(root: Path) -> Iterator[dict[str, Any]]:
+    for group in LOCKED:
+        path = locks.path_of(group)
+        for name, version, digests in locks.entries(locks.read(root, group)):
+            for digest in digests:
+                yield {
+                    "uri": f"pkg:pypi/{name}@{version}", "digest": {"sha256": digest},
+                    "annotations": {"lock": path.as_posix()},
+                }  # fmt: skip
+
+
+def _source(commit: str, source: str) -> list[dict[str, Any]]:
+    """Describe the repository. A commit with changes that nobody committed names no source: it has no digest."""
+    told: dict[str, Any] = {"uri": f"git+{source}"} if source else {}
+    if _COMMIT.fullmatch(commit):
+        told["digest"] = {"gitCommit": commit}
+    return [{"name": "source", **told}] if told else []
+
+
+def _bills(wheel: Path) -> list[dict[str, Any]]:
     """Return a wheel's bills of materials with their SHA-256.
 
     They list its parts, file by file.
     """
     try:
         with ZipFile(wheel) as archive:
-            names = sorted(name for name in archive.namelist() if _BILL in name)
-            return {name: hashlib.sha256(archive.read(name)).hexdigest() for name in names}
+            return [
+                {
+                    "name": name, "digest": {"sha256": hashlib.sha256(archive.read(name)).hexdigest()},
+                    "mediaType": _BILL_TYPE,
+                }
+                for name in sorted(name for name in archive.namelist() if _BILL in name)
+            ]  # fmt: skip
     except (OSError, BadZipFile) as error:
         raise WheelError(
             f"read {wheel}", f"it is no wheel: {error}", "Run python -m build_tools wheels"
         ) from error
-
-
-def _dependencies(pinned: Pins) -> list[dict[str, Any]]:
-    """Every file that a build may take from outside, by the hash that it is pinned with."""
-    tools = [
-        (f"pkg:pypi/{pin.name}@{pin.version}", name, digest)
-        for pin in pinned.tools.values()
-        for name, digest in sorted(pin.wheels.items())
-    ]
-    archives = [*pinned.sources.values(), *(tree.archive for tree in pinned.trees.values())]
-    sources = [(f"pkg:pypi/{pin.name}@{pin.version}", pin.file, pin.sha256) for pin in archives]
-    return [
-        {"uri": uri, "name": name, "digest": {"sha256": digest}} for uri, name, digest in (*tools, *sources)
-    ]

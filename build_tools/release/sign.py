@@ -28,7 +28,6 @@ from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
 from build_tools.pack.archive import write_members
 from build_tools.release import built, provenance
-from build_tools.tools import pins
 
 if TYPE_CHECKING:
     from minisign import PublicKey, SecretKey
@@ -111,12 +110,12 @@ def _number(key: PublicKey) -> str:
     return base64.b64decode(key.to_base64())[2:10][::-1].hex().upper()
 
 
-def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], builder: str) -> list[Path]:
+def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenance.Run) -> list[Path]:
     """Sign what is in ``folder``; the files that were written. What was signed before is signed anew.
 
     Raises:
         SigningError: there is no wheel, or something that is no part of a release.
-        WheelError: a wheel is none.
+        WheelError: a wheel is none. ManifestError: the checkout's pins cannot be read.
     """
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
@@ -126,10 +125,10 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], builder: str) 
             f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
         )
     written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
-    pinned, here, commits = pins.load(root), provenance.commit_of(root), built.commits(wheels)
+    taken, here, commits = provenance.dependencies(root), provenance.commit_of(root), built.commits(wheels)
     for wheel in wheels:
         path = wheel.with_name(wheel.name + provenance.SUFFIX)
-        told = provenance.statement(wheel, commits.get(wheel.name, ""), here, pinned, builder)
+        told = provenance.statement(wheel, commits.get(wheel.name, ""), here, taken, made)
         write_atomic(path, provenance.text(told))
         written.append(path)
     return written + write_sums(folder, keys)

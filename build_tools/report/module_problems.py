@@ -14,7 +14,7 @@ from build_tools.modules.read import Modules, read
 from build_tools.report import module_reasons
 from build_tools.report.ledger import Ledger
 from build_tools.report.module_reasons import FILE, Reasons
-from build_tools.report.modules import NOT, ModuleLedger, compute
+from build_tools.report.modules import NOT, REPLACED, ModuleLedger, compute
 
 
 def of_repository(manifest: Manifest, root: Path) -> list[str]:
@@ -37,11 +37,11 @@ def problems(tree: Modules, ledger: ModuleLedger, manifest: Manifest, reasons: R
     if not tree.pinned:
         return []
     lines = [f"{FILE}: nobody serves {name}, and no reason says why" for name in ledger.unexplained()]
-    left = [line.name for line in ledger.lines if line.status == NOT]
+    left = [line.name for line in ledger.lines if line.status in (NOT, REPLACED)]
     left += [
         f"{line.name}.{function.name}"
         for line in ledger.lines
-        if line.status != NOT
+        if line.status not in (NOT, REPLACED)
         for function in line.functions
         if not function.by
     ]

@@ -16,13 +16,14 @@ FILE: Final = "manifests/modules.toml"
 
 class Reason(BaseModel):
     """``covers``: patterns of what one reason is about in the pinned tree, ``module_x`` or ``module_x.function``; ``newer``:
-    those that only later trees have.
+    those that only later trees have. ``instead``: public names of ours that replace the modules, none where nothing does.
     """
 
     model_config = STRICT
 
     covers: list[str] = []
     newer: list[str] = []
+    instead: list[str] = []
     reason: str = Field(min_length=1)
 
     def about(self, name: str) -> bool:
@@ -57,6 +58,10 @@ class Reasons:
                 if each.about(name):
                     return each.reason
         return None
+
+    def instead_of(self, module: str) -> tuple[str, ...]:
+        """Return the public names of ours that replace a module."""
+        return next((tuple(each.instead) for each in self.reasons if each.about(module)), ())
 
     def named(self, module: str, derived: str) -> str:
         """Return the class of a module."""

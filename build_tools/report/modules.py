@@ -2,7 +2,7 @@
 
 A module is served when every function of it has an operator here, partly served when some have. An operator serves the function
 that has its name, or that AITER's Python function of its name stands for; ``through``: the one that AITER's function of its name
-calls.
+calls. A module is replaced when a class or functions of ours stand for it as a whole (``instead`` in ``manifests/modules.toml``).
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from build_tools.report.ledger import STATES, Ledger
 from build_tools.report.module_reasons import Reasons
 
 JSON_VERSION: Final = 1
-SERVED, PARTLY, NOT = "served", "partly served", "not served"
-STATUSES: Final = (SERVED, PARTLY, NOT)
+SERVED, PARTLY, REPLACED, NOT = "served", "partly served", "replaced", "not served"
+STATUSES: Final = (SERVED, PARTLY, REPLACED, NOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ class PlaceLine:
 
 @dataclass(frozen=True, slots=True)
 class ModuleLine:
-    """One module. ``reason``: why it is not served."""
+    """One module. ``reason``: why it is not served; ``instead``: public names of ours that replace it."""
 
     name: str
     first: str
@@ -80,6 +80,7 @@ class ModuleLine:
     third_party: tuple[str, ...]
     places: tuple[PlaceLine, ...]
     reason: str | None
+    instead: tuple[str, ...] = ()
 
     @property
     def served(self) -> int:
@@ -90,7 +91,7 @@ class ModuleLine:
     def status(self) -> str:
         """One of :data:`STATUSES`."""
         if not self.served:
-            return NOT
+            return REPLACED if self.instead else NOT
         return SERVED if self.served == len(self.functions) else PARTLY
 
     def as_json(self) -> dict[str, Any]:
@@ -101,6 +102,7 @@ class ModuleLine:
             "kinds": list(self.kinds),
             "status": self.status,
             "reason": self.reason,
+            "instead": list(self.instead),
             "third_party": list(self.third_party),
             "types": list(self.types),
             "functions": [asdict(function) for function in self.functions],
@@ -189,6 +191,9 @@ def _line(
             )
         )
     serving = dict.fromkeys(each.operator for function in functions for each in function.by)
+    instead = () if serving else reasons.instead_of(module.name)
+    # operators under a class that replaces the module name it, and serve no function of it
+    under = dict.fromkeys(each.name for each in operators if instead and each.module == module.name)
     return ModuleLine(
         name=module.name,
         first=reasons.named(module.name, module.first),
@@ -196,8 +201,9 @@ def _line(
         functions=tuple(functions),
         types=module.types,
         third_party=module.third_party,
-        places=tuple(place for name in serving for place in places.get(name, ())),
+        places=tuple(place for name in serving | under for place in places.get(name, ())),
         reason=None if serving else _reason(module.name, functions, reasons),
+        instead=instead,
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from rich.console import Console
 from rich.table import Table
 
-from build_tools.report.modules import NOT, PARTLY, STATUSES, ModuleLedger, ModuleLine, Served
+from build_tools.report.modules import NOT, PARTLY, REPLACED, STATUSES, ModuleLedger, ModuleLine, Served
 
 
 def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -> None:
@@ -49,15 +49,23 @@ def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -
         if lacking:
             told = "; ".join(f"{name}: {', '.join(lacks)}" for name, lacks in lacking.items())
             _say(console, f"{line.name}: parameters of AITER's that ours lack: {told}")
-    for line in ledger.lines:
-        if line.status == NOT:
-            _say(console, f"{line.name}: not served: {line.reason or 'nobody says why'}")
+    _without(ledger, console)
     for each in ledger.elsewhere:
         loads = ", ".join(each.loads) or "none"
         _say(
             console,
             f"{each.operator} ({each.module}) stands for a Python function of AITER, which may load: {loads}",
         )
+
+
+def _without(ledger: ModuleLedger, console: Console) -> None:
+    """Say why each module is not served, or what replaces it."""
+    for line in ledger.lines:
+        why = line.reason or "nobody says why"
+        if line.status == NOT:
+            _say(console, f"{line.name}: not served: {why}")
+        elif line.status == REPLACED:
+            _say(console, f"{line.name}: replaced by {', '.join(line.instead)}: {why}")
 
 
 def _counts(ledger: ModuleLedger, console: Console) -> None:

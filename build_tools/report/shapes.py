@@ -5,9 +5,11 @@ One line a call and target, and counts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
+
+from aiter_prebuilt.contract import model_steps
 
 JSON_VERSION: Final = 1
 #: An entry of a bundle would be launched; none takes the call; the bundles lack the operator, as where a set of instances leaves
@@ -24,7 +26,7 @@ WITHOUT: Final = (REFUSED, ABSENT, UNBOUND, NOT_SERVED)
 class Row:
     """One call of ``model`` on one of ``ranks`` with ``tokens`` in a step. ``call``: its name in ``manifests/clients.toml``,
     ``arguments`` as it is written there, with its sizes; ``layer``: the linear layer that it computes. ``reason``: why that
-    kernel, or why none.
+    kernel, or why none. ``within``: the functions that it calls, when it is no operator itself.
     """
 
     model: str
@@ -44,6 +46,13 @@ class Row:
     backend: str = ""
     profile: str = ""
     cost: int | None = None
+    within: tuple[str, ...] = ()
+
+
+def step_call(row: Row) -> model_steps.StepCall:
+    """Return the row as calls are counted."""
+    place = model_steps.Place(row.target, row.ranks, row.layer, row.phase, row.tokens)
+    return model_steps.StepCall(row.function, row.client, place, row.within, row.state not in WITHOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +76,22 @@ class Shapes:
             for target in targets
         }
 
+    def sums(self) -> list[dict[str, Any]]:
+        """Count each model's calls on each target: all of them (``engine`` ""), and those of each engine.
+
+        ``steps``: the calls that ``aiter-prebuilt coverage`` asks about, with the same sums; ``sizes``: the calls of all sizes.
+        """
+        models: dict[str, list[model_steps.StepCall]] = {}
+        for row in self.rows:
+            models.setdefault(row.model, []).append(step_call(row))
+        return [
+            {"model": model, "engine": engine, "target": target, **_sums(mine, target)}
+            for model, calls in models.items()
+            for engine in ("", *model_steps.ENGINES)
+            for mine in [model_steps.of_engine(calls, engine) if engine else calls]
+            for target in dict.fromkeys(call.place.target for call in calls)
+        ]
+
     def without(self) -> tuple[Row, ...]:
         """Return the calls for which no entry was found."""
         return tuple(row for row in self.rows if row.state in WITHOUT)
@@ -76,7 +101,15 @@ class Shapes:
         return {
             "version": JSON_VERSION,
             "counts": self.counts(),
+            "sums": self.sums(),
             "ck": dict(self.sets),
             "stale": list(self.stale),
             "shapes": [asdict(row) for row in self.rows],
         }
+
+
+def _sums(calls: Iterable[model_steps.StepCall], target: str) -> dict[str, list[int]]:
+    mine = [call for call in calls if call.place.target == target]
+    steps = model_steps.total(call for call in mine if model_steps.counted(call.place))
+    sizes = model_steps.total(mine)
+    return {"steps": [steps.served, steps.calls], "sizes": [sizes.served, sizes.calls]}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
-from aiter_prebuilt.contract import dtype
+from aiter_prebuilt.contract import dtype, model_steps
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
 from build_tools.manifest.model import Manifest, Operator
-from build_tools.report.shapes import ABSENT, CHOSEN, HOST, NOT_SERVED, REFUSED, UNBOUND, Row
+from build_tools.report.shapes import ABSENT, CHOSEN, HOST, NOT_SERVED, REFUSED, UNBOUND, Row, step_call
 from build_tools.shapes.forms import Form, FormError, Literal, Size, Tensor, Type, Value, bind, parse
 from build_tools.shapes.models import (
     LINEAR,
@@ -45,9 +45,7 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class StepCall:
-    """One call on one target: ``row`` without an answer; ``call``: what the runtime is asked, None where there is nothing to
-    ask, and ``row`` says why.
-    """
+    """One call on one target. ``row``: without an answer; ``call``: the question to the runtime, None if there is none."""
 
     row: Row
     call: Call | None
@@ -103,7 +101,7 @@ def _call_of(
     if told.not_served:
         return StepCall(replace(row, state=NOT_SERVED, reason=told.not_served), None)
     if told.through:
-        return StepCall(replace(row, state=HOST, reason=f"a function around {', '.join(told.through)}"), None)
+        return StepCall(replace(row, within=tuple(told.through)), None)
     if told.unbound:
         return StepCall(replace(row, state=UNBOUND, reason=told.unbound), None)
     if told.host or operator is None:
@@ -176,10 +174,26 @@ def answered(
     # The first of several native calls may be another operator's: mla_decode_fwd makes works first.
     elsewhere = {kernel: profile for (_, kernel), profile in reversed(profiles.items())}
     lines = iter(explain(target, (each.call for each in rows if each.call is not None)))
-    return [
+    found = [
         each.row if each.call is None else _answered(each.row, profiles, elsewhere, next(lines))
         for each in rows
     ]
+    return _joined(found)
+
+
+def _joined(rows: Sequence[Row]) -> list[Row]:
+    """Say of each function that only calls others which of them serves the call."""
+    models: dict[str, list[model_steps.StepCall]] = {}
+    for row in rows:
+        models.setdefault(row.model, []).append(step_call(row))
+    known = {name: model_steps.callees(calls) for name, calls in models.items()}
+    return [_with_callees(row, known[row.model]) if row.within else row for row in rows]
+
+
+def _with_callees(row: Row, known: Mapping[tuple[str, model_steps.Place], bool]) -> Row:
+    if names := model_steps.serving(step_call(row), known):
+        return replace(row, state=HOST, reason=f"a function around {', '.join(names)}")
+    return replace(row, reason=f"none of {', '.join(row.within)} takes it")
 
 
 def _answered(

@@ -13,15 +13,15 @@ _CALL = ("client", "call", "function", "layer", "phase", "ranks")
 
 
 def overview(documents: Documents) -> list[dict[str, Any]]:
-    """Return a row a model.
+    """Return a row for each model, with the sums that ``report shapes`` counted.
 
-    Target -> state -> how many shapes.
+    ``sums``: target -> engine, "" for all calls -> ``steps`` and ``sizes``, each [served, calls].
     """
-    counts: dict[str, dict[str, dict[str, int]]] = {}
-    for row in documents["shapes"]["shapes"]:
-        mine = counts.setdefault(row["model"], {}).setdefault(row["target"], {})
-        mine[row["state"]] = mine.get(row["state"], 0) + 1
-    return [{"name": name, "file": file_of(name), "targets": rows} for name, rows in counts.items()]
+    found: dict[str, dict[str, dict[str, Any]]] = {}
+    for row in documents["shapes"]["sums"]:
+        mine = found.setdefault(row["model"], {}).setdefault(row["target"], {})
+        mine[row["engine"]] = {"steps": row["steps"], "sizes": row["sizes"]}
+    return [{"name": name, "file": file_of(name), "sums": sums} for name, sums in found.items()]
 
 
 def pages(documents: Documents) -> dict[str, dict[str, Any]]:

@@ -12,6 +12,8 @@ from build_tools.site.documents import Documents
 #: The ledger's words and the page's: what a receipt proved, what was compiled, what the manifests name.
 STATES: Final = {"tested": "proved", "compiled": "built", "source only": "declared"}
 _ORDER: Final = ("proved", "built", "declared")
+#: What the coverage says of an operator that only its own page shows, and the value if it says nothing.
+_DESCRIBED: Final[Mapping[str, Any]] = {"signature": "", "arguments": [], "results": [], "sources": []}
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,79}")
 
 
@@ -49,7 +51,6 @@ def operators(documents: Documents) -> list[dict[str, Any]]:
                 "family": row.get("family", ""),
                 "module": row.get("module", ""),
                 "summary": row.get("summary", ""),
-                "signature": row.get("signature", ""),
                 "aiter": row["aiter_backends"],
                 "reasons": row["reasons"],
                 "cells": every,
@@ -98,7 +99,7 @@ def _state(cells: Sequence[Sequence[Any]], status: str) -> str:
 
 
 def pages(documents: Documents) -> dict[str, dict[str, Any]]:
-    """Operator -> what only its own page shows: kernels, receipts, and which models call it."""
+    """Return, for each operator, what only its own page shows: arguments, kernels, receipts, and the models that call it."""
     kernels: dict[str, list[list[Any]]] = {}
     for row in documents["status"]["kernels"]:
         kernels.setdefault(row["operator"], []).append(
@@ -117,10 +118,12 @@ def pages(documents: Documents) -> dict[str, dict[str, Any]]:
     for row in documents["receipts"]["receipts"]:
         receipts.setdefault(row["operator"], []).append(row)
     callers = _callers(documents.get("shapes", {}).get("shapes", ()))
+    described = {row["operator"]: row for row in documents["coverage"]["rows"]}
     names = {row["operator"] for row in documents["coverage"]["rows"]} | set(kernels) | set(receipts)
     return {
         name: {
             "kernels": kernels.get(name, []),
+            **{key: described.get(name, {}).get(key, empty) for key, empty in _DESCRIBED.items()},
             **_receipts(receipts.get(name, ())),
             "models": callers.get(name, []),
         }
@@ -182,6 +185,7 @@ def modules(documents: Documents) -> dict[str, Any]:
             "class": row["class"],
             "status": row["status"],
             "reason": row["reason"] or "",
+            "instead": row.get("instead", []),
             "functions": [
                 [each["name"], [by["operator"] for by in each["by"]], each["reason"] or ""]
                 for each in row["functions"]

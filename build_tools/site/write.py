@@ -9,14 +9,14 @@ import html
 import json
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from build_tools.errors import SiteError
 from build_tools.files.reproducible import write_atomic
-from build_tools.site import models, tables
-from build_tools.site.documents import Documents
+from build_tools.site import home, models, tables
+from build_tools.site.documents import MORE, NEEDED, Documents
 
 _HERE: Final = Path(__file__).resolve().parent
 PAGE: Final = _HERE / "page"
@@ -27,19 +27,23 @@ PINS: Final = {
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",
     "THIRD_PARTY.txt": "",
 }
-#: In the order in which they are loaded: each uses those before it.
+#: In the order in which they are loaded: each uses those before it. The order of the views is that of the tabs.
 SCRIPTS: Final = (
-    "core.js", "table.js", "operators.js", "operator.js", "modules.js", "models.js", "sizes.js", "times.js",
-    "compatibility.js", "main.js",
+    "core.js", "table.js", "home.js", "models.js", "operators.js", "operator.js", "modules.js", "sizes.js", "times.js",
+    "compatibility.js", "pictures.js", "words.js", "main.js",
 )  # fmt: skip
 #: What is in a folder that this wrote, and in no other.
 MARK: Final = "data/index.js"
+#: Folder of the documentation site below the page.
+DOCS: Final = "docs"
+_ROOT: Final = _HERE.parents[1]
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
     """All of a page. ``records``: of releases, the oldest first; ``times``: what was measured; ``here``: is the last record of
-    the bundles that the documents tell of? ``predicted``: times of a model, and ``errors``: how far it was off.
+    the bundles that the documents tell of? ``predicted``: times of a model, and ``errors``: how far it was off. ``links``: where
+    documents and sources are; ``docs``: a folder of the documentation site, which becomes ``docs`` in the page's folder.
     """
 
     documents: Documents
@@ -48,6 +52,8 @@ class Content:
     here: bool = False
     predicted: Sequence[Mapping[str, Any]] = ()
     errors: Sequence[Mapping[str, Any]] = ()
+    links: home.Links = field(default_factory=home.Links)
+    docs: Path | None = None
 
 
 def write(folder: Path, content: Content) -> int:
@@ -65,14 +71,18 @@ def write(folder: Path, content: Content) -> int:
                 "it is not the file that is pinned",
                 f"Run: git checkout {VENDOR}",
             )
-    shutil.rmtree(folder / "data", ignore_errors=True)
+    for name in ("data", DOCS):
+        shutil.rmtree(folder / name, ignore_errors=True)
     files = {name: (VENDOR / name).read_bytes() for name in PINS}
     files |= {name: (PAGE / name).read_bytes() for name in ("site.css", *SCRIPTS)}
     files |= {f"data/{name}.js": _script(name, value) for name, value in data(content).items()}
     files["index.html"] = _html(content).encode()
     for name, body in files.items():
         write_atomic(folder / name, body)
-    return len(files)
+    if content.docs is None:
+        return len(files)
+    shutil.copytree(content.docs, folder / DOCS)
+    return len(files) + sum(path.is_file() for path in (folder / DOCS).rglob("*"))
 
 
 def data(content: Content) -> dict[str, Any]:
@@ -84,6 +94,9 @@ def data(content: Content) -> dict[str, Any]:
             "operators": operators,
             "targets": sorted({cell[0] for row in operators for cell in row["cells"]}),
             "backends": sorted({cell[1] for row in operators for cell in row["cells"]}),
+            "home": home.as_json(
+                _ROOT, content.links, documents["receipts"]["receipts"], _wheels(content.records)
+            ),
             "release": _release(content.records),
             "built": _built(content, operators),
             "here": content.here,
@@ -93,7 +106,7 @@ def data(content: Content) -> dict[str, Any]:
             "modules": [row["name"] for row in documents["modules"]["modules"]]
             if "modules" in documents
             else [],
-            "has": sorted(documents),
+            "has": _given(content),
         },
         "sizes": [
             {key: record[key] for key in ("release", "commit", "date", "wheels")}
@@ -121,6 +134,18 @@ def _built(content: Content, operators: Sequence[Mapping[str, Any]]) -> list[int
         return [sum(row[name] for row in bundles) for name in ("entries", "proved")]
     cells = [cell for row in operators for cell in row["cells"]]
     return [sum(cell[place] for cell in cells) for place in (3, 4)]
+
+
+def _given(content: Content) -> list[str]:
+    """Name the documents and views that have something to show: a view without rows has no tab."""
+    fields = {**NEEDED, **MORE}
+    views: dict[str, Sequence[Any]] = {name: found[fields[name]] for name, found in content.documents.items()}
+    views |= {"sizes": content.records, "times": [*content.times, *content.predicted]}
+    return sorted(name for name, rows in views.items() if rows)
+
+
+def _wheels(records: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    return records[-1]["wheels"] if records else ()
 
 
 def _release(records: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -159,9 +184,7 @@ def _html(content: Content) -> str:
     release = html.escape(told.get("release", ""))
     at, _, dirty = told.get("commit", "").partition("-")
     commit = html.escape(at[:12] + (f"-{dirty}" if dirty else ""))
-    scripts = "\n".join(
-        f'<script src="{name}"></script>' for name in ("uPlot.iife.min.js", SCRIPTS[0], MARK, *SCRIPTS[1:])
-    )
+    scripts = "\n".join(f'<script src="{name}"></script>' for name in (SCRIPTS[0], MARK, *SCRIPTS[1:]))
     text = (PAGE / "index.html").read_text(encoding="utf-8")
     for mark, words in (("{{release}}", release), ("{{commit}}", commit), ("{{scripts}}", scripts)):
         text = text.replace(mark, words)

@@ -158,7 +158,9 @@ def _download(pin: SourcePin, folder: Path) -> Path:
     command += [f"{kind}={pin.name}", "--no-deps", "--require-hashes", "--ignore-requires-python"]
     command += ["--no-build-isolation", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
     # All of this environment: proxies, certificates and PIP_* are in it.
-    outcome = run(command, env={**os.environ, "PYTHONPATH": str(_BACKEND)}, timeout=_TIMEOUT)
+    # pip before 25.3 asks the backend of an archive without pyproject.toml only when it is told to; newer ones always do.
+    env = {**os.environ, "PYTHONPATH": str(_BACKEND), "PIP_USE_PEP517": "1"}
+    outcome = run(command, env=env, timeout=_TIMEOUT)
     path = folder / "found" / pin.file
     if outcome.ok and path.is_file():
         return path

@@ -46,6 +46,7 @@ EXAMPLES: Final = {
     "toolchain": "toolchain",
     "tune": "tune --by-model --call 'gemm_a16w16 M=512 N=4096 K=4096 T=bf16 bias=none'",
     "tune-request": "tune-request misses.jsonl",
+    "update-pins": "update-pins --behind",
     "wheels": "wheels --output dist",
 }
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aiter_prebuilt.contract.targets import NAMES
+
 if TYPE_CHECKING:
     from build_tools.release.sign import Signer
     from build_tools.release.trusted import Behind
@@ -27,7 +29,7 @@ root = click.option(
     help="A tree of kernels of one's own, as new-tree makes it: its manifests, bundles below its build, its receipts.",
 )  # fmt: skip
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
-targets = click.option("--target", "targets", multiple=True, help="gfx942, gfx950, sm_90; all when left out.")
+targets = click.option("--target", "targets", multiple=True, help=f"One of {NAMES}; all when left out.")
 json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
 toolchain = click.option(
     "--toolchain", type=click.Choice(["hermetic", "rocm"]), default="hermetic", show_default=True,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from aiter_prebuilt.contract.targets import AMD
 from build_tools.verbs import options
 from build_tools.verbs.output import print_table
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
 )
-@click.option("--target", "targets", multiple=True, help="gfx942 or gfx950; both when left out.")
+@click.option("--target", "targets", multiple=True, help=f"One of {', '.join(AMD)}; all when left out.")
 @click.option("--all", "everything", is_flag=True, help="Execute every call, also where all has a receipt.")
 @click.option(
     "--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same receipts."

@@ -81,6 +81,11 @@ def keygen(folder: Path, name: str) -> None:
     secret, public = new_key(folder, name, password)
     for path in (secret, public):
         click.echo(path)
+    click.echo(
+        "Publish the public key where nobody who can change the wheels can change it: "
+        f"copy the line of {public.name} into SECURITY.md, commit it, and name the commit where you announce releases.",
+        err=True,
+    )
     if not password:
         click.echo(
             f"{secret} is not encrypted: whoever reads that file can sign; with a password in {options.KEY_VARIABLE} it is",
@@ -92,18 +97,25 @@ def keygen(folder: Path, name: str) -> None:
 @click.argument("folder", type=_FOLDER, default=options.ROOT / "dist")
 @options.signing_keys
 @click.option(
-    "--builder", default="", help="Who builds, for the provenance: the address of a CI service's run."
+    "--builder", default="", metavar="URI",
+    help="Who built, for the provenance: a CI service's workflow, .../.github/workflows/wheels.yml@REF. "
+    "Default: a machine of one's own.",
+)  # fmt: skip
+@click.option("--invocation", default="", metavar="URI", help="The address of the run that built.")
+@click.option(
+    "--source", default="", metavar="URL@REF", help="The repository that was built, and its branch or tag."
 )
-def sign(folder: Path, keys: tuple[Path, ...], builder: str) -> None:
+def sign(folder: Path, keys: tuple[Path, ...], builder: str, invocation: str, source: str) -> None:
     """Sign the wheels in FOLDER (dist): each bundle inside of its wheel, SHA256SUMS, and a statement of provenance for each."""
     from build_tools.release import built
-    from build_tools.release.provenance import commit_of
+    from build_tools.release.provenance import OWN_MACHINE, Run, commit_of
     from build_tools.release.sign import sign_folder
 
     if not keys:
         raise click.UsageError("name a secret key: --key FILE")
+    made = Run(builder or OWN_MACHINE, invocation, source)
     with ExitStack() as stack:
-        for path in sign_folder(options.ROOT, folder, options.signers_of(stack, keys), builder):
+        for path in sign_folder(options.ROOT, folder, options.signers_of(stack, keys), made):
             click.echo(path)
     for line in built.differences(sorted(folder.glob("*.whl")), commit_of(options.ROOT)):
         click.echo(line, err=True)

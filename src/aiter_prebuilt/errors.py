@@ -119,6 +119,10 @@ class NoBridgeError(AiterPrebuiltError, ImportError):
     """``aiter-prebuilt bridge`` where the bridge is not installed."""
 
 
+class FreeThreadedError(AiterPrebuiltError, ImportError):
+    """The package was imported by a free-threaded Python."""
+
+
 class KeyFileError(AiterPrebuiltError, ValueError):
     """A file of public keys cannot be read."""
 
@@ -133,6 +137,10 @@ class WrongKeyError(AiterPrebuiltError):
 
 class SignatureError(AiterPrebuiltError):
     """A signature that is not right: what it signs, its comment, or itself was changed."""
+
+
+class OldBundleError(AiterPrebuiltError):
+    """A bundle that a trusted key signed for an older release than this runtime."""
 
 
 class TunedTableError(AiterPrebuiltError, ValueError):

@@ -57,7 +57,7 @@ def flash_attn_func(
         alibi_slopes: only None.
         deterministic: any value.
         return_lse: also return fp32 [b, hq, sq].
-        return_attn_probs: also return an empty tensor.
+        return_attn_probs: also return the random bytes of dropout, [b, hq, sq, sk] uint8; an empty tensor without.
         how_v3_bf16_cvt: how AITER's assembly rounds.
         cu_seqlens_q: [b + 1] int32: batch i has cu_seqlens_q[i + 1] - cu_seqlens_q[i] queries, its first rows. Rows behind them
             get any values. None: sq each.
@@ -72,7 +72,7 @@ def flash_attn_func(
         )  # fmt: skip
     import torch
 
-    batches, queries, keys = *q.shape[:2], k.shape[1]
+    (batches, queries), keys = q.shape[:2], k.shape[1]
     numbers = torch.arange(batches + 1, dtype=torch.int32, device=q.device)
     rows = numbers * queries, numbers * keys
     lengths = (
@@ -86,5 +86,7 @@ def flash_attn_func(
     )  # fmt: skip
     out = out.unflatten(0, (batches, queries))
     lse = rest.pop(0).unflatten(1, (batches, queries)).transpose(0, 1).contiguous()
+    if rest and dropout_p:  # random bytes, [hq, b * sq, sk]
+        rest = [rest[0].unflatten(1, (batches, queries)).transpose(0, 1).contiguous()]
     result = [out, *([lse] if return_lse else ()), *rest]
     return result[0] if len(result) == 1 else tuple(result)

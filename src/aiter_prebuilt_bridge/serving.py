@@ -48,14 +48,7 @@ _NUMBER: Final = re.compile(r" must be \[(.*?)\], got \[.*\]: dim (\d+) must be 
 _UNEQUAL: Final = frozenset({"gemm_a8w8_bpreshuffle"})
 #: What these hand each other is a number of ours: none of them can be AITER's where one is ours.
 TOGETHER: Final = frozenset(
-    {
-        "init_custom_qr",
-        "qr_destroy",
-        "qr_all_reduce",
-        "qr_all_reduce_rmsnorm",
-        "qr_get_handle",
-        "qr_open_handles",
-    }
+    name for name, home in aiter_prebuilt.ops.COMPOSED.items() if home == "quick_all_reduce"
 )
 MARK: Final = "_aiter_prebuilt_bridge"
 #: How Dynamo knows what to trace in the place of a function.

@@ -4,106 +4,31 @@ word on the console. ``nox -s browser`` brings a browser; pictures are kept wher
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import page as made
+from support.browser import PHONE, Tab, browser_folder, picture
 
 from build_tools.site import write
 
-playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: nox -s browser")
-
-ROOT = Path(__file__).resolve().parents[2]
-NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
-PHONE = {"width": 390, "height": 844}
 VIEWS = (
+    "home",
+    "pictures",
+    "words",
     "operators",
     "operator/operator_000",
     "modules",
     "modules/module_norm",
+    "modules/module_ranks",
     "models",
     "models/A-Model",
     "sizes",
     "times",
     "compatibility",
 )
-
-
-def browser_folder() -> Path:
-    return Path(os.environ.get("AITER_PREBUILT_BROWSER", str(ROOT / "build" / "browser")))
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    folder = browser_folder()
-    path = next((str(folder / name) for name in NAMES if (folder / name).is_file()), None) or next(
-        (found for name in NAMES if (found := shutil.which(name))), None
-    )
-    if path is None:
-        pytest.skip(f"no browser in {folder} and none of {', '.join(NAMES)} on the path: nox -s browser")
-    environment = {**os.environ, "LD_LIBRARY_PATH": str(folder / "lib")}
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox"], env=environment)
-        yield opened
-        opened.close()
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> str:
-    folder = tmp_path_factory.mktemp("a folder")
-    write.write(folder, made.content())
-    return (folder / "index.html").as_uri()
-
-
-class Tab:
-    """A page with what it said: any word of the console, any error, any address that is no file."""
-
-    def __init__(self, context: Any, site: str) -> None:
-        self.context, self.site, self.said = context, site, list[str]()
-        self.page = context.new_page()
-        self.page.on("console", lambda message: self.said.append(message.text))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("request", self._asked)
-        self.page.on("dialog", self._dialog)
-
-    def _asked(self, sent: Any) -> None:
-        if not sent.url.startswith(("file:", "data:", "about:")):
-            self.said.append(sent.url)
-
-    def _dialog(self, dialog: Any) -> None:
-        self.said.append("a dialog")
-        dialog.dismiss()
-
-    def go(self, view: str) -> Any:
-        self.page.goto("about:blank")
-        self.page.goto(f"{self.site}#/{view}")
-        self.page.wait_for_selector("main h1")
-        return self.page
-
-    def rows(self) -> list[str]:
-        found: list[str] = self.page.locator("main tbody tr td.first a.name").all_inner_texts()
-        return found
-
-
-@pytest.fixture
-def tab(browser: Any, site: str) -> Iterator[Tab]:
-    # uPlot asks the browser's language, which a machine without one leaves strange
-    context = browser.new_context(viewport={"width": 1280, "height": 860}, locale="en-US")
-    one = Tab(context, site)
-    yield one
-    context.close()
-    assert one.said == []
-
-
-def picture(page: Any, name: str) -> None:
-    folder = os.environ.get("AITER_PREBUILT_SCREENSHOTS")
-    if folder:
-        page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
 
 def test_search_and_the_address(tab: Tab) -> None:
@@ -184,8 +109,8 @@ def test_predicted_times_stand_apart(tab: Tab, browser: Any, tmp_path: Path) -> 
     assert "6.1 %" in tables.nth(2).inner_text()
     write.write(tmp_path, replace(made.content(), times=[], predicted=[], errors=[]))
     context = browser.new_context(locale="en-US")
-    none = Tab(context, (tmp_path / "index.html").as_uri()).go("times").inner_text("main")
-    assert "No times were given" in none and "tune --by-model" in none and "yet" not in none
+    page = Tab(context, (tmp_path / "index.html").as_uri()).go("times")
+    assert "Not here" in page.inner_text("h1") and "Times" not in page.inner_text("#views")
     context.close()
 
 
@@ -253,21 +178,12 @@ def test_keys_alone_lead_to_an_operator_and_back(tab: Tab) -> None:
 def test_the_focus_goes_in_the_order_of_the_page(tab: Tab) -> None:
     page = tab.go("operators")
     seen = []
-    for _ in range(10):
+    tabs = ["Home", "Models", "Operators", "Modules", "Sizes", "Times", "Test runs", "How it works", "Words"]
+    expected = ["Skip to the content", "aiter-prebuilt", *tabs, "Dark", "All words", "search"]
+    for _ in expected:
         page.keyboard.press("Tab")
         seen.append(page.evaluate("document.activeElement.textContent.trim() || document.activeElement.id"))
-    assert seen[:9] == [
-        "Skip to the content",
-        "aiter-prebuilt",
-        "Operators",
-        "Modules",
-        "Models",
-        "Sizes",
-        "Times",
-        "Compatibility",
-        "Dark",
-    ]
-    assert seen[9] == "search"
+    assert seen == expected
     assert page.evaluate("getComputedStyle(document.activeElement).outlineStyle") == "solid"
 
 
@@ -305,7 +221,7 @@ def test_thousands_of_receipts_cost_no_wait(tab: Tab) -> None:
     for words in (
         f"{1234:064x}",
         f"{1234 + 10**6:064x}",
-        "gfx942 of a device",
+        made.DEVICE,
         "addresses, races",
         "triton 3.9.0",
         "ab" * 8,
@@ -331,7 +247,7 @@ def test_every_link_leads_somewhere(tab: Tab) -> None:
     page = tab.page
     tab.go("operators")
     seen, left = set[str](), {f"#/{view}" for view in VIEWS}
-    while left and len(seen) < 40:
+    while left and len(seen) < 44:
         address = left.pop()
         seen.add(address)
         tab.go(address.removeprefix("#/"))
@@ -341,7 +257,7 @@ def test_every_link_leads_somewhere(tab: Tab) -> None:
             "a[href^='#/']", "links => links.map((link) => link.getAttribute('href'))"
         )
         left |= set(found) - seen
-    assert len(seen) == 40
+    assert len(seen) == 44
     tab.go("nowhere")
     assert page.inner_text("h1") == "Not here"
     tab.go("operator/nobody")
@@ -350,8 +266,9 @@ def test_every_link_leads_somewhere(tab: Tab) -> None:
 
 def test_a_name_that_no_view_has_is_no_link(tab: Tab) -> None:
     page = tab.go("models/A-Model")
-    assert "tgemm.mm" in page.inner_text("main tbody") and "tgemm.mm" not in tab.rows()
+    assert "tgemm.mm" in page.inner_text("main tbody >> nth=1") and "tgemm.mm" not in tab.rows()
     assert page.locator("main tbody a").count() == 2
+    assert page.inner_text("main .table >> nth=0").count("4 of 5") == 3
     page.fill("#search", "tgemm")
     assert page.inner_text("details.run summary").strip().startswith("◇")
 

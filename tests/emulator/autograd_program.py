@@ -334,7 +334,7 @@ def refusals() -> None:
         f"{name}window_size=(3, 4, 2)",
         lambda: ap.flash_attn_func(*tensors, window_size=(3, 4, 2)),
     )
-    refused("dropout", f"{name}dropout_p", lambda: ap.flash_attn_func(*tensors, dropout_p=0.1))
+    refused("dropout", f"{name}dropout_p", lambda: ap.flash_attn_func(*tensors, dropout_p=1.0))
     slopes = torch.ones(2).to(DEVICE)
     refused("alibi", f"{name}alibi_slopes", lambda: ap.flash_attn_func(*tensors, alibi_slopes=slopes))
     refused("bias", f"{name}bias", lambda: ap.flash_attn_func(*tensors, bias=slopes.requires_grad_()))

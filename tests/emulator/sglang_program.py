@@ -42,7 +42,7 @@ def report(folder: str, target: str) -> dict[str, list[str]]:
 def _answers(torch: Any, target: str) -> dict[str, Any]:
     """What SGLang's layers ask of the rest of SGLang, by name; all other questions are answered with no."""
 
-    class Operator(torch.nn.Module):  # type: ignore[misc]  # torch has types here or has not
+    class Operator(torch.nn.Module):
         """A layer without the choice between its forward methods."""
 
     def registered(function: Any = None, **_: Any) -> Any:

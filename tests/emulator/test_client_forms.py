@@ -23,7 +23,6 @@ REFUSED: dict[str, str] = {
     # AITER's own refuses a bias of another type than the result, and any of a shuffled weight.
     "gemm_a8w8, fp32 bias": "bias",
     "gemm_a8w8_bpreshuffle, bias": "bias=None",
-    "flash_attn_func(dropout_p=0.1)": "dropout_p=0.0",
     "pa_fwd_asm(max_qlen=26), qo_indptr": "max_qlen=1 to 4",
     "fused_moe of mxfp8": "w1",
 }

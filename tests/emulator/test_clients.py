@@ -70,7 +70,7 @@ def test_tritons_own_driver(target: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("module", ["rocm.bindings.hip", "hip.hip"])
 def test_amds_python_bindings(module: str, target: str, tmp_path: Path) -> None:
     if importlib.util.find_spec(module.split(".")[0]) is None:
-        pytest.skip(f"{module} is not installed: pip install --group clients")
+        pytest.skip(f"{module} is not installed: pip install -r build_tools/locks/clients.txt")
     image = tmp_path / "add.co"
     image.write_bytes(code_object(target, ADD_ONE))
     printed = run([str(CLIENTS / "bindings_client.py"), module, str(image)], target, tmp_path)

@@ -49,5 +49,6 @@ def test_arguments_that_are_not_mapped() -> None:
     good, codes, after = json.loads(out)
     assert good == [0, 0, 0] and after == 0
     assert codes == [[INVALID_VALUE] * 5] * 5 + [[INVALID_VALUE]]
-    assert len(log.splitlines()) == 26 and log.count("is not mapped") == 26
+    failed = sum(map(len, codes))  # each says so once
+    assert len(log.splitlines()) == log.count("is not mapped") == failed
     assert "kernelParams, entry 0 at 0xdead" in log

@@ -16,7 +16,7 @@ from triton.testing import do_bench
 DEVICE = "cuda"
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def add_kernel(x, y, out, count, BLOCK: tl.constexpr) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     there = at < count
@@ -131,7 +131,7 @@ def test_streams_and_events() -> None:
     assert torch.cuda.current_stream() == torch.cuda.default_stream()
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def wait_kernel(flag, out) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     while tl.atomic_add(flag, 0) == 0:
         pass
@@ -332,7 +332,7 @@ def test_memory_ends_with_its_tensor() -> None:
     assert torch.cuda.mem_get_info()[0] == before
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def far_kernel(x, BLOCK: tl.constexpr) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     tl.store(x + (1 << 20) + tl.arange(0, BLOCK), 1)
 

@@ -59,7 +59,7 @@ def main(words: list[str]) -> int:
 
     EmbeddedDevice("gfx950")
     meeting = Folder(folder, rank, world)
-    ranks = CustomAllreduce(meeting, ("amd", 0), max_size=1 << 20)  # type: ignore[arg-type]
+    ranks = CustomAllreduce(meeting, ("amd", 0), max_size=1 << 20)
     with torch.inference_mode():
         for number, shape in enumerate(((5, 2880), (33, 1024), (1, 4096))):
             check(ranks, shape, seed + number, rank, world)

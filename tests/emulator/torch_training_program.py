@@ -57,7 +57,7 @@ def test_the_default_device() -> None:
         assert torch.get_default_device() == torch.device("cpu")
 
 
-@triton.jit  # type: ignore[untyped-decorator]
+@triton.jit
 def late_kernel(flag, out) -> None:  # type: ignore[no-untyped-def]  # noqa: ANN001
     while tl.atomic_add(flag, 0) == 0:
         pass

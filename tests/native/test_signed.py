@@ -15,7 +15,7 @@ import aiter_prebuilt
 from aiter_prebuilt.__main__ import main as command
 from aiter_prebuilt.bundles import locate, minisign, opening, trust
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
-from aiter_prebuilt.errors import KeyFileError, SignatureError, UnsignedError, WrongKeyError
+from aiter_prebuilt.errors import KeyFileError, OldBundleError, SignatureError, UnsignedError, WrongKeyError
 from native import synthetic
 from native.synthetic import Op, T
 
@@ -81,6 +81,23 @@ def test_a_bundle_in_the_place_of_the_one_that_was_signed(
     monkeypatch.setenv(opening.KEYS, public)
     with pytest.raises(SignatureError, match="one of the two was changed"):
         opening.open_bundle(bundle)
+
+
+def test_an_older_bundle_is_opened_only_where_it_is_asked_for(
+    bundle: InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, public = _key(tmp_path, "mine")
+    header = Path(bundle.path).read_bytes()[:128]
+    signed = key.sign(header, trusted_comment="timestamp:1\tfile:x\tversion:0.0.9")
+    Path(f"{bundle.path}.minisig").write_bytes(bytes(signed) + b"\n")
+    monkeypatch.setenv(opening.KEYS, public)
+    monkeypatch.delenv(trust.OLDEST, raising=False)
+    for read in (opening.open_bundle, opening.read_bundle):
+        with pytest.raises(OldBundleError, match=r"signed as release 0\.0\.9.*AITER_PREBUILT_OLDEST=0\.0\.9"):
+            read(bundle)
+    monkeypatch.setenv(trust.OLDEST, "0.0.9")
+    assert opening.open_bundle(bundle).path == bundle.path
+    assert opening.read_bundle(bundle).root.target == bundle.target
 
 
 @pytest.mark.parametrize("setting", ["", "none.pub", os.pathsep])

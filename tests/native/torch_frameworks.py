@@ -50,7 +50,7 @@ class CardTensor(torch.Tensor):
         return self.array.address
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch calls a class method
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """What the operators' Python functions ask of a tensor: a new one like it."""
         kwargs = kwargs or {}
         assert func in (torch.ops.aten.empty_like.default, torch.ops.aten.new_empty.default), func
@@ -101,7 +101,7 @@ def _as_rocm_build(stream: int) -> list[int]:
         return types.SimpleNamespace(cuda_stream=stream)
 
     torch.version.hip = "7.0"
-    torch.cuda.current_stream = current_stream  # type: ignore[assignment]  # a stand-in
+    torch.cuda.current_stream = current_stream  # a stand-in
     return asked
 
 
@@ -132,7 +132,7 @@ class Hollow(torch.Tensor):
     """A wrapper subclass: a device and a shape, and no memory of its own."""
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]  # torch calls a class method
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Nothing is computed with it."""
         raise AssertionError(f"{func} was called")
 

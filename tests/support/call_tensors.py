@@ -19,6 +19,7 @@ from aiter_prebuilt.tracing import signatures
 from build_tools.cases import bind, make, table
 from build_tools.cases.subject import subjects
 from build_tools.cases.words import Words
+from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 
 MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
@@ -63,16 +64,21 @@ def schema_arguments(call: Call, device: str = "cpu") -> tuple[Any, ...]:
 
 
 @cache
+def _manifest() -> Manifest:
+    return load(MANIFESTS)
+
+
+@cache
 def cases() -> dict[str, table.Cases]:
-    """The cases of every operator."""
-    manifest = load(MANIFESTS)
-    return table.load(MANIFESTS, subjects(manifest), manifest.targets)
+    """The cases of every operator, which ``lint`` checks."""
+    manifest = _manifest()
+    return table.load(MANIFESTS, subjects(manifest), manifest.targets, checked=False)
 
 
 @cache
 def small(target: str) -> tuple[Call, ...]:
     """Some small calls of every operator, of finite values: every golden one, and of each kind of words the first one."""
-    facts = load(MANIFESTS).targets[target]
+    facts = _manifest().targets[target]
     found: list[Call] = []
     for _, each in sorted(cases().items()):
         found += make.calls(each, target, facts, SEED, golden=True)

@@ -19,6 +19,8 @@ COMPATIBLE: Final = {
 }  # fmt: skip
 #: Longer than a line of a small phone.
 LONG: Final = "a_function_whose_name_has_many_words_and_no_space"
+#: Where receipts were made.
+DEVICE: Final = "gfx942 of aiter-prebuilt-emulator 0.1.0"
 #: Why no kernel takes a call.
 REFUSED: Final = "made for M > 4"
 #: More than one page of a table holds.
@@ -41,7 +43,9 @@ def row(operator: str, category: str = "norm", **more: Any) -> dict[str, Any]:
     return {
         "category": category, "title": f"Title of {operator}", "operator": operator, "aiter_backends": ["hip", "ck"],
         "cells": {}, "status": "proved", "reasons": {}, "family": "norm", "module": "module_norm",
-        "summary": f"`{operator}` of rows", "signature": f"{operator}(x: torch.Tensor)", **more,
+        "summary": f"`{operator}` of rows", "signature": f"{operator}(x: torch.Tensor)",
+        "arguments": [["x", "x: Tensor", "[M, N] bf16, rows may be `strided`"]], "results": ["New, contiguous: [M, N] bf16"],
+        "sources": ["csrc/kernels/triton/norm.py", "aiter:csrc/kernels/norm.cu"], **more,
     }  # fmt: skip
 
 
@@ -58,7 +62,7 @@ def receipt(operator: str, place: int = 0, target: str = "gfx942") -> dict[str, 
     """A receipt of a recipe."""
     return {
         "operator": operator, "family": "norm", "kernel": f"{operator}.{operator}_row", "variant": f"{place} T=bf16",
-        "target": target, "device": "gfx942 of a device", "checks": "addresses, races", "calls": 3, "worst": 0.25,
+        "target": target, "device": DEVICE, "checks": "addresses, races", "calls": 3, "worst": 0.25,
         "code_objects": [f"{place:064x}"], "recipe": f"{place + 10**6:064x}", "reference": "ab" * 8, "cases": "cd" * 8,
         "tools": {"triton": "3.9.0"},
     }  # fmt: skip
@@ -72,6 +76,16 @@ def shape(model: str, function: str, tokens: int, target: str, **more: Any) -> d
         "reason": "lowest cost 4096", "kernel": f"{function}_row", "variant": "4096", "backend": "triton",
         "profile": "ck-free", "cost": 4096, **more,
     }  # fmt: skip
+
+
+def sums() -> list[dict[str, Any]]:
+    """Sums of the shapes, as ``report shapes`` has them."""
+    counts = {"gfx942": ([4, 5], [5, 5]), "gfx950": ([0, 1], [0, 1])}
+    return [
+        {"model": "A-Model", "engine": engine, "target": target, "steps": steps, "sizes": sizes}
+        for engine in ("", "vllm", "sglang")
+        for target, (steps, sizes) in counts.items()
+    ]
 
 
 def documents() -> dict[str, dict[str, Any]]:
@@ -116,14 +130,24 @@ def documents() -> dict[str, dict[str, Any]]:
         ],
         "served_by": [place],
     }  # fmt: skip
+    replaced = {
+        **module,
+        "name": "module_ranks",
+        "status": "replaced",
+        "reason": HOSTILE,
+        "instead": ["CustomAllreduce"],
+    }
+    replaced["functions"] = [
+        {"name": "all_reduce", "exported": True, "python": [], "by": [], "reason": HOSTILE}
+    ]
     found: dict[str, dict[str, Any]] = {
         "coverage": {"rows": rows},
         "status": {"kernels": kernels, "unproved_entries": 2, "stale": [HOSTILE], "ck": {"gfx942-ck-full.apb": "sample"}},
         "receipts": {"receipts": [receipt("operator_000", place) for place in range(RECEIPTS)] + [receipt(HOSTILE)]},
-        "shapes": {"shapes": shapes},
+        "shapes": {"shapes": shapes, "sums": sums()},
         "compatibility": {"runs": [COMPATIBLE]},
         "modules": {
-            "tree": {"name": "aiter", "version": "0.1", "pinned": True}, "total": {}, "modules": [module],
+            "tree": {"name": "aiter", "version": "0.1", "pinned": True}, "total": {}, "modules": [module, replaced],
             "functions": {"all": 2, "served": 1},
         },
     }  # fmt: skip

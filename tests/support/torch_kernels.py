@@ -24,7 +24,7 @@ TARGET = "gfx950"
 KERNELS: dict[str, Callable[..., Any]] = {name: references.kernel(name) for name in signatures.load()}
 
 #: The public functions that have an operator.
-FUNCTIONS = sorted(aiter_prebuilt.ops.__all__)
+FUNCTIONS = sorted(aiter_prebuilt.ops.HOMES)
 
 
 #: A native call: the operator, and of each argument the shape, element type and strides, or the value.
@@ -78,10 +78,10 @@ def _described(value: Any) -> Any:
 class Dispatched(torch.Tensor):
     """A tensor whose native calls go through torch's dispatcher: eager code runs on CPU tensors with these kernels."""
 
-    __torch_function__ = torch._C._disabled_torch_function_impl  # type: ignore[assignment]
+    __torch_function__ = torch._C._disabled_torch_function_impl
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Call ``func`` with plain tensors of the same memory."""
         with no_dispatch():
             given, words = tree_map(_plain, (args, kwargs or {}))

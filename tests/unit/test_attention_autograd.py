@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dis
+import math
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import SimpleNamespace
@@ -108,6 +109,55 @@ def test_compiled_gradients_are_those_of_float64(
     leaves = [each.detach().double().requires_grad_() for each in inputs]
     for one, other in zip(found, torch.autograd.grad(_exact(*leaves), leaves, dout.double()), strict=True):
         assert one.dtype == torch.float16 and (one.double() - other).abs().max() < 0.01 * other.abs().max()
+
+
+def _dropped(q: Any, k: Any, v: Any) -> Any:
+    """Causal, with a third dropped, a sequence after the other; its random bytes."""
+    return aiter_prebuilt.flash_attn_varlen_func(
+        q, k, v, STARTS, KEYS, 5, 7, dropout_p=1 / 3, causal=True, return_attn_probs=True
+    )
+
+
+def _dropped_dense(q: Any, k: Any, v: Any) -> Any:
+    """The first sequence alone."""
+    out, drawn = aiter_prebuilt.flash_attn_func(
+        q[None, :4], k[None, :7], v[None, :7], 1 / 3, causal=True, return_attn_probs=True
+    )
+    return out[0], drawn[0]
+
+
+def _exact_dropped(q: Any, k: Any, v: Any, drawn: Any, sequences: int) -> Any:
+    """In float64, with the mask that AITER's tests recover of the bytes."""
+    kept = math.floor(255.0 * (1 - 1 / 3)) - drawn.float() >= 0
+    parts = []
+    for (a, b), (c, d) in list(zip(pairwise(STARTS.tolist()), pairwise(KEYS.tolist()), strict=True))[
+        :sequences
+    ]:
+        keys, values = (each[c:d].repeat_interleave(2, 1) for each in (k, v))
+        scores = torch.einsum("ihd,jhd->hij", q[a:b], keys) / 4
+        hidden = torch.arange(d - c)[None] > torch.arange(b - a)[:, None] + (d - c) - (b - a)
+        weights = scores.masked_fill(hidden, float("-inf")).softmax(-1)
+        parts.append(torch.einsum("hij,jhd->ihd", weights * kept[:, a:b, : d - c] * 1.5, values))
+    return torch.cat(parts)
+
+
+@pytest.mark.parametrize(("call", "sequences"), [(_dropped, 2), (_dropped_dense, 1)])
+@pytest.mark.parametrize("backend", ["eager", "aot_eager"])
+def test_compiled_gradients_with_dropout_are_those_of_its_mask(
+    compiled: Any, call: Callable[..., Any], sequences: int, backend: str
+) -> None:
+    inputs = _inputs()[:3]
+    graph = compiled(call, fullgraph=True, backend=backend)
+    out, drawn = graph(*inputs)
+    assert drawn.dtype == torch.uint8 and not drawn.requires_grad
+    assert not torch.equal(drawn, graph(*inputs)[1]), "a graph has one mask for ever"
+    dout = torch.randn(out.shape).to(torch.float16)
+    found = torch.autograd.grad(out, inputs, dout)
+    leaves = [each.detach().double().requires_grad_() for each in inputs]
+    exact = _exact_dropped(leaves[0], leaves[1], leaves[2], drawn, sequences)
+    assert (out.double() - exact).abs().max() < 0.01 * exact.abs().max()
+    for one, other in zip(found, torch.autograd.grad(exact, leaves, dout.double()), strict=True):
+        assert (one.double() - other).abs().max() < 0.01 * other.abs().max()
 
 
 @pytest.mark.usefixtures("_library")

@@ -36,11 +36,14 @@ def test_it_holds_the_package_the_hook_and_the_folder_that_is_never_written(whee
     assert tops == {
         "aiter_prebuilt_bridge",
         "aiter_prebuilt_bridge.pth",
+        "aiter_prebuilt_bridge.start",
         "aiter_prebuilt_bridge_hook.py",
         info,
     }
     assert "aiter_prebuilt_bridge/jit/build/README.txt" in found
-    sources = {f"src/{name}" for name in found if not name.startswith(info) and not name.endswith(".pth")}
+    sources = {
+        f"src/{name}" for name in found if not name.startswith(info) and not name.endswith((".pth", ".start"))
+    }
     assert sources == {*bridge_wheel.source_files(ROOT)}
     for name in bridge_wheel.source_files(ROOT):
         assert found[name.removeprefix("src/")] == (ROOT / name).read_bytes()
@@ -49,6 +52,16 @@ def test_it_holds_the_package_the_hook_and_the_folder_that_is_never_written(whee
 def test_the_line_for_site_is_one_import_of_one_file(wheel: Path) -> None:
     (line,) = members(wheel)["aiter_prebuilt_bridge.pth"].decode().splitlines()
     assert line == "import aiter_prebuilt_bridge_hook; aiter_prebuilt_bridge_hook.install()"
+
+
+def test_python_without_import_lines_starts_the_same_function(wheel: Path) -> None:
+    """PEP 829: ``pkg.mod:callable`` on a line, resolved by ``pkgutil`` and called without an argument."""
+    import pkgutil
+
+    import aiter_prebuilt_bridge_hook as hook
+
+    (line,) = members(wheel)["aiter_prebuilt_bridge.start"].decode("ascii").splitlines()
+    assert pkgutil.resolve_name(line) is hook.install
 
 
 def test_both_servers_find_their_plugin(wheel: Path) -> None:

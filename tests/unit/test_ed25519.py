@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import secrets
+from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -33,6 +35,20 @@ VECTORS = (
 @pytest.mark.parametrize(("key", "message", "signature"), VECTORS)
 def test_the_vectors_of_the_standard(key: str, message: str, signature: str) -> None:
     assert is_right(bytes.fromhex(signature), bytes.fromhex(message), bytes.fromhex(key))
+
+
+def test_the_vectors_of_wycheproof() -> None:
+    """Malleable, truncated and long signatures, points and scalars out of range, and signatures that are right."""
+    path = Path(__file__).parents[1] / "data" / "wycheproof_ed25519.json"
+    rows = json.loads(path.read_text())["tests"]
+    wrong = [
+        (number, comment)
+        for number, key, message, signature, result, comment in rows
+        if is_right(bytes.fromhex(signature), bytes.fromhex(message), bytes.fromhex(key))
+        != (result == "valid")
+    ]
+    assert wrong == []
+    assert len(rows) == 151 and {row[4] for row in rows} == {"valid", "invalid"}
 
 
 def _made(size: int) -> tuple[bytes, bytes, bytes]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
+import runpy
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -152,6 +153,17 @@ def test_an_index_that_has_the_file(index: Path, tmp_path: Path, backend: bytes 
     assert (fetch.source_folder(pin, tmp_path / "cache") / "LICENSE").read_bytes() == b"free"
 
 
+def test_metadata_is_named_after_the_distribution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip 23 takes the name of what an archive holds from the folder of its metadata."""
+    (tmp_path / "PKG-INFO").write_bytes(PACKAGE["PKG-INFO"].replace(b"thing", b"some-thing"))
+    monkeypatch.chdir(tmp_path)
+    found = runpy.run_path(
+        str(fetch._BACKEND / "setuptools" / "build_meta.py"), run_name="build_meta_of_archives"
+    )
+    assert found["prepare_metadata_for_build_wheel"](str(tmp_path)) == "some_thing-1.0.dist-info"
+    assert (tmp_path / "some_thing-1.0.dist-info" / "METADATA").is_file()
+
+
 def test_a_folder_of_find_links_is_enough(
     index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -220,7 +232,7 @@ def test_every_build_of_the_extension_is_given_its_sources(monkeypatch: pytest.M
             f"build_tools fetch {name}'" in cmake and f'set({setting} "$ENV{{{setting}}}" CACHE PATH' in cmake
         )
         assert f'"cmake.define.{setting}" = "/project/build/sources/{name}"' in project
-    assert "nox -s sources -- build/sources" in copied
+    assert "build_tools.tools.native_sources build/sources" in copied
 
 
 def test_every_source_lies_in_an_archive_that_is_pinned() -> None:

@@ -18,7 +18,7 @@ from aiter_prebuilt import errors
 from aiter_prebuilt.ops._common import number
 from aiter_prebuilt.tracing import signatures
 from build_tools.errors import StaleFilesError
-from build_tools.generate import functions, matrix, outputs
+from build_tools.generate import exports, functions, matrix, outputs
 from build_tools.generate.docstring import docstring, tensors
 from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
@@ -49,6 +49,22 @@ def test_the_committed_files_are_what_the_manifests_say() -> None:
     assert outputs.stale(MANIFEST, ROOT) == [], f"run: {outputs.COMMAND}"
 
 
+def test_a_marked_function_is_public_and_no_other(tmp_path: Path) -> None:
+    folder = tmp_path / exports.HAND_WRITTEN
+    folder.mkdir(parents=True)
+    body = "(x):\n    pass\n"
+    marks = (
+        "@traced\ndef composed",
+        "@graph_break('it waits')\ndef waiting",
+        "@cache\ndef inner",
+        "@traced\ndef operator_",
+    )
+    (folder / "new_family.py").write_text("".join(f"{mark}{body}" for mark in marks))
+    assert exports.composed(tmp_path, ["operator_"]) == {"new_family": ["composed", "waiting"]}
+    text = exports.exports((), tmp_path)
+    assert '    "composed": "new_family",' in text and "import composed, operator_, waiting" in text
+
+
 def test_stale_missing_and_forgotten_files_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rows = matrix.rows(ROOT)  # of whole plans, which nothing here changes
     monkeypatch.setattr(matrix, "rows", lambda root: rows)
@@ -58,6 +74,8 @@ def test_stale_missing_and_forgotten_files_are_named(tmp_path: Path, monkeypatch
     shutil.copytree(ROOT / "manifests", tmp_path / "manifests", dirs_exist_ok=True)
     shutil.copytree(ROOT / "csrc" / "kernels", tmp_path / "csrc" / "kernels")
     shutil.copytree(ROOT / "hsa", tmp_path / "hsa")
+    for path in (ROOT / exports.HAND_WRITTEN).glob("*.py"):
+        shutil.copy(path, tmp_path / exports.HAND_WRITTEN)
     outputs.check(MANIFEST, tmp_path)
     norm, extra = outputs.GENERATED / "norm.py", outputs.GENERATED / "gone.py"
     (tmp_path / norm).write_text((tmp_path / norm).read_text() + "\n")

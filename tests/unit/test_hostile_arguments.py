@@ -9,9 +9,8 @@ from __future__ import annotations
 import inspect
 import pickle
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
-from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -21,15 +20,14 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
 
-from support.call_tensors import arguments, small  # noqa: E402
+from support import public_calls  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.errors import AiterPrebuiltError, ArgumentError, ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 from aiter_prebuilt.ops._named_errors import _unlike  # noqa: E402
-from aiter_prebuilt.tracing import signatures  # noqa: E402
 
-BF16, F32, I32, U8 = torch.bfloat16, torch.float32, torch.int32, torch.uint8
+BF16 = torch.bfloat16
 
 
 class Hostile:
@@ -55,82 +53,11 @@ VALUES: tuple[Any, ...] = (
 OPTIONS: tuple[Any, ...] = ("a", None, [1], np.float32(2.5), np.int64(3), 2**70)
 #: Functions that wait for other processes, or load kernels of a device.
 ELSEWHERE = {"init_custom_qr", "preload", "qr_max_size"}
-FUNCTIONS = sorted(
-    name
-    for name in aiter_prebuilt.__all__
-    if isinstance(getattr(aiter_prebuilt, name), FunctionType) and name not in ELSEWHERE
-)
+FUNCTIONS = sorted(set(public_calls.FUNCTIONS) - ELSEWHERE)
 
 
 def _matrix(*shape: int, dtype: Any = BF16) -> Any:
     return torch.ones(*shape, dtype=dtype)
-
-
-#: Arguments of functions that are no operators, where those below will not do.
-BASES: dict[str, Callable[[], dict[str, Any]]] = {
-    "fused_moe": lambda: {
-        "hidden_states": _matrix(4, 64), "w1": _matrix(8, 64, 64), "w2": _matrix(8, 64, 32),
-        "topk_weight": _matrix(4, 2, dtype=F32), "topk_ids": _matrix(4, 2, dtype=I32),
-    },
-    "fused_topk": lambda: {"hidden_states": _matrix(4, 64), "gating_output": _matrix(4, 8), "topk": 2, "renormalize": True},
-    "biased_grouped_topk": lambda: {
-        "gating_output": _matrix(4, 8), "correction_bias": _matrix(8), "topk_weights": _matrix(4, 2, dtype=F32),
-        "topk_ids": _matrix(4, 2, dtype=I32), "num_expert_group": 2, "topk_group": 1, "need_renorm": True,
-    },
-    "moe_sorting": lambda: {
-        "topk_ids": _matrix(4, 2, dtype=I32), "topk_weights": _matrix(4, 2, dtype=F32), "num_experts": 8, "model_dim": 64,
-        "moebuf_dtype": BF16,
-    },
-    "routing": lambda: {"logits": _matrix(4, 8), "n_expts_act": 2},
-    "get_hip_quant": lambda: {"qType": 1},
-    "get_torch_quant": lambda: {"qType": 1},
-    "get_triton_quant": lambda: {"qType": 1},
-    "get_mla_metadata_info_v1": lambda: {
-        "batch_size": 2, "max_seqlen_qo": 1, "num_head_qo": 16, "q_dtype": BF16, "kv_dtype": BF16, "is_sparse": 0,
-    },
-    "get_ps_metadata_info_v1": lambda: {"batch_size": 2, "num_head_k": 1, "max_qlen": 8},
-    "swap_blocks": lambda: {"src": _matrix(4, 8), "dst": _matrix(4, 8), "block_mapping": _matrix(2, 2, dtype=torch.int64)},
-    "topk": lambda: {"x": _matrix(4, 64), "k": 2},
-    "shuffle_weight": lambda: {"x": _matrix(32, 64)},
-    "shuffle_weight_a16w4": lambda: {"src": _matrix(2, 32, 64, dtype=U8), "NLane": 16, "gate_up": False},
-    "shuffle_scale_a16w4": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2, "gate_up": False},
-    "moe_shuffle_weight": lambda: {"src": _matrix(2, 32, 64, dtype=U8), "experts_cnt": 2},
-    "moe_shuffle_scale": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2},
-    "shuffle_scale": lambda: {"src": _matrix(64, 16, dtype=U8), "experts_cnt": 2},
-    "e8m0_shuffle": lambda: {"scale": _matrix(64, 16, dtype=U8)},
-}  # fmt: skip
-_USUAL: dict[str, Any] = {
-    "int": 1,
-    "float": 1e-6,
-    "bool": False,
-    "int | Enum": 0,
-    "str": "auto",
-    "torch.dtype": BF16,
-}
-
-
-@cache
-def _calls() -> dict[str, Any]:
-    """A small call of each operator."""
-    found: dict[str, Any] = {}
-    for target in ("gfx942", "gfx950"):
-        for call in small(target):
-            found.setdefault(call.operator, call)
-    return found
-
-
-def base(name: str) -> dict[str, Any]:
-    """Arguments of a call that nothing is wrong with, as far as the function says."""
-    if name in signatures.load():
-        return arguments(_calls()[name])
-    if name in BASES:
-        return BASES[name]()
-    parameters = inspect.signature(getattr(aiter_prebuilt, name)).parameters.values()
-    required = [each for each in parameters if each.default is each.empty]
-    return {
-        each.name: _matrix(32, 64) if "Tensor" in str(each.annotation) else _USUAL[str(each.annotation)]
-        for each in required
-    }
 
 
 @pytest.fixture(scope="module")
@@ -154,7 +81,7 @@ def test_every_refusal_is_a_named_error(name: str) -> None:
     for parameter in inspect.signature(function).parameters:
         for value in VALUES:
             try:
-                function(**{**base(name), parameter: value})
+                function(**{**public_calls.arguments(name), parameter: value})
             except AiterPrebuiltError:
                 continue
             except Exception as error:  # noqa: BLE001  # that is the question
@@ -165,7 +92,7 @@ def test_every_refusal_is_a_named_error(name: str) -> None:
 @pytest.mark.usefixtures("nothing_runs")
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_an_option_of_another_kind_is_refused_by_its_name(name: str) -> None:
-    function, given = getattr(aiter_prebuilt, name), base(name)
+    function, given = getattr(aiter_prebuilt, name), public_calls.arguments(name)
     try:
         function(**given)
     except AiterPrebuiltError:
@@ -201,7 +128,7 @@ def test_an_option_of_another_kind_is_refused_by_its_name(name: str) -> None:
 )  # fmt: skip
 def test_the_error_names_function_argument_and_value(name: str, argument: str, value: Any, says: str) -> None:
     with pytest.raises(ArgumentKindError) as caught:
-        getattr(aiter_prebuilt, name)(**{**base(name), argument: value})
+        getattr(aiter_prebuilt, name)(**{**public_calls.arguments(name), argument: value})
     assert says in str(caught.value) and f"help(aiter_prebuilt.{name})" in str(caught.value)
 
 

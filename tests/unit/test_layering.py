@@ -215,6 +215,21 @@ def _included(path: Path, root: Path) -> list[Path]:
     return [each for each in found if each.is_file()]
 
 
+def test_the_machine_s_folders_include_nothing_of_its_root() -> None:
+    """The files at its root put the folders together; headers of settings, which all of them read, name none of them."""
+    root = ROOT / "csrc" / "emulator"
+    machine = root / "machine"
+    assert not [path.name for path in machine.glob("*.h")]
+    seen = 0
+    for path in [path for path in sorted(machine.rglob("*")) if path.suffix in (".cpp", ".h")]:
+        for included in _included(path, root):
+            assert included.parent != machine, (path.name, included.name)
+            if path.parent.name == "settings" and path.suffix == ".h" and machine in included.parents:
+                assert included.parent == path.parent, (path.name, included.name)
+            seen += 1
+    assert seen > 100
+
+
 @pytest.mark.parametrize(
     ("tree", "layers"),
     [

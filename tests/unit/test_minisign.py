@@ -13,6 +13,7 @@ from aiter_prebuilt.bundles import minisign
 from aiter_prebuilt.errors import KeyFileError, SignatureError, WrongKeyError
 
 DATA = b"what was signed"
+COMMENT = "who and when\tversion:9"
 
 
 class Signer:
@@ -24,9 +25,7 @@ class Signer:
         self.public.write_bytes(bytes(self.pair.public_key) + b"\n")
         self.keys = minisign.keys_of(self.public)
 
-    def sign(
-        self, path: Path, data: bytes = DATA, comment: str = "who and when", prehash: bool = True
-    ) -> Path:
+    def sign(self, path: Path, data: bytes = DATA, comment: str = COMMENT, prehash: bool = True) -> Path:
         path.write_bytes(
             bytes(self.pair.secret_key.sign(data, prehash=prehash, trusted_comment=comment)) + b"\n"
         )
@@ -42,7 +41,7 @@ def signer(tmp_path: Path) -> Signer:
 def test_a_signature_of_either_kind_is_right(signer: Signer, tmp_path: Path, prehash: bool) -> None:
     path = signer.sign(tmp_path / "a.minisig", prehash=prehash)
     found = minisign.check(path, DATA, "the file", signer.keys)
-    assert (found.comment, found.hashed, found.number) == ("who and when", prehash, signer.keys[0].number)
+    assert (found.comment, found.hashed, found.number) == (COMMENT, prehash, signer.keys[0].number)
     raw = base64.b64decode(signer.public.read_text().splitlines()[1])
     assert found.number == raw[2:10][::-1].hex().upper()
 
@@ -98,7 +97,7 @@ def test_a_key_under_the_number_of_another_does_not_pass(signer: Signer, tmp_pat
     path = signer.sign(tmp_path / "a.minisig")
     with pytest.raises(SignatureError, match="it is not the signature of the file"):
         minisign.check(path, DATA, "the file", (forged,))
-    assert minisign.check(path, DATA, "the file", (forged, *signer.keys)).comment == "who and when"
+    assert minisign.check(path, DATA, "the file", (forged, *signer.keys)).comment == COMMENT
 
 
 def test_files_with_several_keys(signer: Signer, tmp_path: Path) -> None:
@@ -169,3 +168,13 @@ def test_refuses_a_key_file_with_letters_outside_ascii(signer: Signer) -> None:
     signer.public.write_text(signer.public.read_text() + "R\u0174schl\u00fcssel\n", encoding="utf-8")
     with pytest.raises(KeyFileError, match="a line is not base64"):
         minisign.keys_of(signer.public)
+
+
+def test_a_file_that_is_too_large_is_not_read(signer: Signer, tmp_path: Path) -> None:
+    path = tmp_path / "huge"
+    with path.open("wb") as file:
+        file.truncate(1 << 40)  # a terabyte of nothing: reading it would end the process
+    with pytest.raises(KeyFileError, match=f"it has {1 << 40} bytes, which no such file has"):
+        minisign.keys_of(path)
+    with pytest.raises(SignatureError):
+        minisign.read(path)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import shutil
 from contextlib import ExitStack
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support.bundles import small_root
@@ -49,7 +51,7 @@ def test_links_have_hashes_and_pythons_and_lead_to_files(dist: Path, tmp_path: P
     ]  # fmt: skip
     page = folder / "simple/aiter-prebuilt-gfx942/index.html"
     (link,) = re.findall(
-        r'<a href="([^"#]*)#sha256=([0-9a-f]{64})" data-requires-python="&gt;=3.10">', page.read_text()
+        r'<a href="([^"#]*)#sha256=([0-9a-f]{64})" data-requires-python="&gt;=3.10" ', page.read_text()
     )
     assert trust._sha256((page.parent / link[0]).resolve()) == link[1]
     assert (folder / "files" / f"{names[1]}.provenance.json").read_text() == "{}"
@@ -165,6 +167,29 @@ def test_a_signed_mirror_is_a_release_that_can_be_checked(dist: Path, tmp_path: 
     assert trust.check_release(folder, keys)[1] == [
         "simple/aiter-prebuilt/index.html: its bytes are not those that were released"
     ]
+
+
+def test_each_wheel_has_its_metadata_beside_it(dist: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mirror"
+    for name in _deploy(dist, folder):
+        with ZipFile(folder / "files" / name) as archive:
+            (info,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+            wanted = archive.read(info)
+        assert (folder / "files" / f"{name}.metadata").read_bytes() == wanted
+        page = (folder / "simple" / name.split("-")[0].replace("_", "-") / "index.html").read_text()
+        assert f'data-core-metadata="sha256={hashlib.sha256(wanted).hexdigest()}"' in page
+    assert "files/aiter_prebuilt-0.1-py3-none-any.whl.metadata" in (folder / "SHA256SUMS").read_text()
+
+
+def test_the_page_says_whether_it_is_signed_and_how_trust_begins(dist: Path, tmp_path: Path) -> None:
+    _deploy(dist, tmp_path / "bare")
+    bare = (tmp_path / "bare" / mirror.PAGE).read_text()
+    assert "**This folder is not signed**" in bare and "pip install --isolated --index-url" in bare
+    secret, _ = new_key(tmp_path, "one", "")
+    with ExitStack() as stack:
+        mirror.deploy(sorted(dist.glob("*.whl")), tmp_path / "signed", signers(stack, [secret], ""))
+    page = (tmp_path / "signed" / mirror.PAGE).read_text()
+    assert "not signed" not in page and "take KEY from SECURITY.md" in page
 
 
 def test_refuses_a_wheel_whose_name_would_be_markup(tmp_path: Path) -> None:

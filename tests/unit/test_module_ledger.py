@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from rich.console import Console
 from support import made_manifest, upstream
 
+import aiter_prebuilt
 from build_tools.__main__ import cli
 from build_tools.errors import ManifestError
 from build_tools.manifest.model import Manifest
@@ -145,12 +146,33 @@ def test_what_is_built_and_proved_stands_beside_it(tree: Modules, manifest: Mani
         PlaceLine("one_add", "triton", "gfx950", {"tested": 0, "compiled": 0, "source only": 1}, 0, 0),
     )
     assert [place.state for place in one.places] == ["compiled", "source only"]
-    assert found.counts()["asm"] == {"served": 0, "partly served": 2, "not served": 1}
+    assert found.counts()["asm"] == {"served": 0, "partly served": 2, "replaced": 0, "not served": 1}
     document = found.as_json()
-    assert document["total"] == {"served": 0, "partly served": 2, "not served": 8}
+    assert document["total"] == {"served": 0, "partly served": 2, "replaced": 0, "not served": 8}
     assert document["functions"] == {"all": 9, "served": 3}
     assert document["modules"][0]["served_by"][0]["state"] == "compiled"
     json.dumps(document)
+
+
+def test_a_module_that_a_class_of_ours_stands_for_is_replaced(tree: Modules, manifest: Manifest) -> None:
+    said = Reasons(
+        (Reason(covers=["module_core", "module_one"], instead=["Ours"], reason="one class calls it"),)
+    )
+    found = compute(tree, manifest, BUILT, said)
+    by_name = {each.name: each for each in found.lines}
+    assert (by_name["module_core"].status, by_name["module_core"].instead) == ("replaced", ("Ours",))
+    assert by_name["module_one"].status == "partly served" and by_name["module_one"].instead == ()
+    assert "module_core" not in found.unexplained() and "module_tiles" in found.unexplained()
+    assert next(each for each in found.as_json()["modules"] if each["name"] == "module_core")["instead"] == [
+        "Ours"
+    ]
+    assert "module_core: replaced by Ours: one class calls it" in shown(found)
+    assert not [each for each in problems(tree, manifest, said) if "module_core" in each]
+
+
+def test_what_replaces_a_module_is_public() -> None:
+    names = [name for each in module_reasons.read(ROOT).reasons for name in each.instead]
+    assert "CustomAllreduce" in names and set(names) <= set(aiter_prebuilt.__all__)
 
 
 def shown(ledger: ModuleLedger, *only: str) -> str:

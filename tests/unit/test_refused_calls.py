@@ -72,7 +72,8 @@ def test_a_head_of_no_element_is_named() -> None:
         lambda: aiter_prebuilt.gemm_a16w16(Q[0, 0], Q[0, 0], otype=torch.float32, dtype=torch.bfloat16),
         lambda: aiter_prebuilt.gemm_a16w16(Q[0, 0], Q[0, 0], otype=torch.bfloat16, dtype=torch.float32),
         lambda: aiter_prebuilt.gemm_a8w8_bpreshuffle(W[None], W[None], W, W, bias=W),
-        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=0.1),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=1.0),
+        lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, dropout_p=-0.1),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, window_size=(128,)),
         lambda: aiter_prebuilt.flash_attn_func(Q, Q, Q, alibi_slopes=W),
         lambda: aiter_prebuilt.mha_fwd(

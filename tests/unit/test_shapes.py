@@ -275,7 +275,7 @@ def test_the_verb_prints_json_and_is_strict_when_asked(asked: list[str]) -> None
     run = click.testing.CliRunner()
     done = run.invoke(cli, [*asked, "--json", "--target", "gfx950", "--tp", "1"], catch_exceptions=False)
     document = json.loads(done.stdout)
-    assert done.exit_code == 0 and set(document) == {"version", "counts", "ck", "stale", "shapes"}
+    assert done.exit_code == 0 and set(document) == {"version", "counts", "sums", "ck", "stale", "shapes"}
     assert document["ck"] == {"gfx950-ck-free.apb": "tuned"} and len(document["shapes"]) == 11
     text = run.invoke(cli, [*asked, "--operator", "rms_norm"], catch_exceptions=False).stdout
     assert "toy, TP 2" in text and "rms_norm_row[64]" in text and "nobody" not in text

@@ -132,7 +132,8 @@ def test_a_kernel_is_proved_where_all_that_was_built_of_it_is() -> None:
 
 def test_sizes_that_choose_alike_are_one_run() -> None:
     (model,) = models.overview(page.documents())
-    assert model["targets"] == {"gfx942": {"chosen": 4, "on the host": 1}, "gfx950": {"refused": 1}}
+    assert model["sums"]["gfx942"][""] == {"steps": [4, 5], "sizes": [5, 5]}
+    assert model["sums"]["gfx950"]["vllm"] == {"steps": [0, 1], "sizes": [0, 1]}
     found = models.pages(page.documents())["A-Model"]
     said = found["said"]
     first, other, host = found["calls"]
@@ -305,7 +306,7 @@ def test_the_verb_from_files(tmp_path: Path) -> None:
     index = table(out, "index")
     assert (
         index["models"] is None
-        and index["modules"] == ["module_norm"]
+        and index["modules"] == ["module_norm", "module_ranks"]
         and "shapes" not in index["has"]
         and not (out / "data" / "model").exists()
     )

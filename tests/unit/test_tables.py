@@ -39,8 +39,7 @@ def test_the_assembly_table_is_the_manifests(manifest: Manifest) -> None:
         for choice in kernel.variants["experts"]
         if isinstance(choice, dict)
     }
-    assert len(built) == 90
-    assert rows == built
+    assert built and rows == built
 
 
 def test_the_ck_instances_are_the_manifests(manifest: Manifest) -> None:

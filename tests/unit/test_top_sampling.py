@@ -182,6 +182,6 @@ def test_what_is_no_state_is_refused(generator: Any) -> None:
 
 def test_what_is_no_tensor_is_named() -> None:
     with pytest.raises(ArgumentKindError, match="top_k_renorm_probs"):
-        ap.top_k_renorm_probs(torch.zeros(2, 8), 5, 3)  # type: ignore[arg-type]
+        ap.top_k_renorm_probs(torch.zeros(2, 8), 5, 3)
     with pytest.raises(ArgumentKindError, match="top_k_top_p_sampling_from_probs"):
-        ap.top_k_top_p_sampling_from_probs(None, None, None, 3, None, 0.5)  # type: ignore[arg-type]
+        ap.top_k_top_p_sampling_from_probs(None, None, None, 3, None, 0.5)

@@ -218,7 +218,6 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
     *(
         ("flash_attn_func", {option: value})
         for option, value in {
-            "dropout_p": 0.5,
             "bias": 1,
             "alibi_slopes": 1,
             "cu_seqlens_q": 1,

@@ -13,7 +13,7 @@ from aiter_prebuilt.bundles import trust
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.contract.header import HEADER_SIZE
 from aiter_prebuilt.contract.signature import order_of
-from aiter_prebuilt.errors import SignatureError, UnsignedError, WrongKeyError
+from aiter_prebuilt.errors import ArgumentError, OldBundleError, SignatureError, UnsignedError, WrongKeyError
 
 HEADER = bytes(range(HEADER_SIZE))
 
@@ -78,6 +78,52 @@ def test_while_keys_change_one_of_two_is_enough(one: Signer, two: Signer, bundle
     two.sign(_beside(bundle, f".{two.keys[0].number}"), b"another header")
     with pytest.raises(SignatureError, match=rf"{two.keys[0].number}\.minisig"):
         trust.check_header(str(bundle), HEADER, two.keys)
+
+
+@pytest.mark.parametrize(
+    ("comment", "said", "allow"),
+    [
+        ("timestamp:1\tfile:x\tversion:1.0rc1", "it was signed as release 1.0rc1", "1.0rc1"),
+        ("version:0.9", "it was signed as release 0.9", "0.9"),
+        ("who and when", "its signed comment names no release", "0"),
+        ("version:next", "its signed comment names no release", "0"),
+    ],
+)
+def test_refuses_a_bundle_of_an_older_release_unless_it_is_asked_for(
+    one: Signer, bundle: Path, monkeypatch: pytest.MonkeyPatch, comment: str, said: str, allow: str
+) -> None:
+    monkeypatch.delenv(trust.OLDEST, raising=False)
+    monkeypatch.setattr(trust, "VERSION", "1.0")
+    one.sign(_beside(bundle), HEADER, comment)
+    with pytest.raises(OldBundleError, match=f"{said}, and this package is 1.0") as refused:
+        trust.check_header(str(bundle), HEADER, one.keys)
+    assert refused.value.fix.endswith(f"export AITER_PREBUILT_OLDEST={allow}")
+    assert said in trust.seal_of(str(bundle), one.keys).problem
+    monkeypatch.setenv(trust.OLDEST, allow)
+    assert trust.check_header(str(bundle), HEADER, one.keys).ok
+    monkeypatch.setenv(trust.OLDEST, "1.0")
+    with pytest.raises(OldBundleError, match=r"AITER_PREBUILT_OLDEST is 1\.0"):
+        trust.check_header(str(bundle), HEADER, one.keys)
+
+
+def test_opens_a_bundle_of_this_release_and_of_newer_ones(
+    one: Signer, bundle: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(trust.OLDEST, raising=False)
+    monkeypatch.setattr(trust, "VERSION", "1.0")
+    for version in ("1", "1.0", "1.0.post1", "1.1.dev1", "2.0"):
+        one.sign(_beside(bundle), HEADER, f"version:{version}")
+        assert trust.check_header(str(bundle), HEADER, one.keys).ok
+
+
+@pytest.mark.parametrize("setting", ["", "any", "1.x"])
+def test_an_oldest_release_that_is_no_version_is_refused(
+    one: Signer, bundle: Path, monkeypatch: pytest.MonkeyPatch, setting: str
+) -> None:
+    one.sign(_beside(bundle), HEADER)
+    monkeypatch.setenv(trust.OLDEST, setting)
+    with pytest.raises(ArgumentError, match=f"read AITER_PREBUILT_OLDEST: '{setting}' is no version"):
+        trust.check_header(str(bundle), HEADER, one.keys)
 
 
 def _release(folder: Path, signer: Signer) -> Path:

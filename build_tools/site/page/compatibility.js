@@ -1,6 +1,6 @@
 "use strict";
 // What was run with what: the same rows as docs/compatibility.md.
-site.views.push({ name: "compatibility", title: "Compatibility", needs: "compatibility", show: async () => {
+site.views.push({ name: "compatibility", title: "Test runs", needs: "compatibility", show: async () => {
   const came = (row) => [`${site.number(row.passed)} passed`, row.failed ? `, ${site.number(row.failed)} failed` : "", row.skipped ? `, ${site.number(row.skipped)} skipped` : "",
     row.files < row.of ? site.el("span.quiet", {}, ` (of ${row.files} of ${row.of} files)`) : ""];
   const { runs } = await site.need("compatibility");
@@ -12,5 +12,5 @@ site.views.push({ name: "compatibility", title: "Compatibility", needs: "compati
     { name: "date", kind: "aside", value: (row) => row.date, cell: (row) => row.date },
   ] });
   table.show(runs, site.count(runs.length, "run"));
-  return [site.heading("Compatibility"), site.el("p", {}, "This table lists only automatically recorded test runs. A version that is not here may have been run without leaving a record."), table.node];
+  return [site.heading("Test runs"), site.el("p", {}, "This table lists automatically recorded test runs only. Other versions may have been run without a record."), table.node];
 } });

@@ -15,17 +15,23 @@ site.need = (name) => {
   if (!site.waiting.has(name)) {
     const told = {};
     told.promise = new Promise((resolve, reject) => Object.assign(told, { resolve, reject }));
-    const script = document.createElement("script");
-    script.src = `data/${name}.js`;
-    script.onerror = () => {
-      site.waiting.delete(name);
-      told.reject(new Error(`data/${name}.js cannot be loaded: copy the folder whole`));
-    };
     site.waiting.set(name, told);
-    document.head.append(script);
+    site.program(`data/${name}.js`).catch((error) => {
+      site.waiting.delete(name);
+      told.reject(error);
+    });
   }
   return site.waiting.get(name).promise;
 };
+
+// A program of the folder, loaded when a view first needs it.
+site.program = (name) => new Promise((resolve, reject) => {
+  const script = document.createElement("script");
+  script.src = name;
+  script.onload = resolve;
+  script.onerror = () => reject(new Error(`${name} cannot be loaded. Copy the whole folder of this page.`));
+  document.head.append(script);
+});
 
 // el("a.name", {href: "#/x"}, "text", child, ...); null and false are left out.
 site.el = (what, attributes, ...children) => {
@@ -56,11 +62,15 @@ site.link = (view, name, words = name, kind = "a") =>
   site.knows(view, name) ? site.el(kind, { href: `#/${view}/${encodeURIComponent(name)}` }, words) : site.el(kind.replace(/^a/, "span"), {}, words);
 
 const MARKS = { proved: "●", built: "◐", partly: "◔", declared: "○", missing: "–", host: "◇" };
-// One of the words above; the coverage's own sentence, such as "missing on gfx950", is of what is served in part.
+// One of the words above. Any other words, such as "missing on gfx950", mean that a part is served.
 site.kind = (state) => (state in MARKS ? state : "partly");
 // A state by shape, word and colour: never by colour alone.
 site.state = (state, words = state) =>
   site.el(`span.state.${site.kind(state)}`, {}, site.el("span", { "aria-hidden": "true" }, MARKS[site.kind(state)]), " ", words);
+
+// What the marks of a view mean, in one line.
+const MEANINGS = { proved: "executed and right", built: "compiled, not all executed", declared: "not in these bundles", missing: "no kernel" };
+site.legend = (...states) => site.el("p.legend", {}, states.flatMap((state) => [site.el("span.item", {}, site.state(state), ` ${MEANINGS[state]}`), " "]), site.el("a", { href: "#/words" }, "All words"));
 
 const NUMBERS = new Intl.NumberFormat("en");
 site.number = (value) => NUMBERS.format(value);
@@ -82,7 +92,7 @@ site.remember = (settings) => {
   const { view, name } = site.address();
   const query = new URLSearchParams(Object.entries(settings).filter(([, value]) => value));
   const text = query.toString();
-  const hash = `#/${view || "operators"}${name ? `/${encodeURIComponent(name)}` : ""}${text ? `?${text}` : ""}`;
+  const hash = `#/${view || "home"}${name ? `/${encodeURIComponent(name)}` : ""}${text ? `?${text}` : ""}`;
   if (hash !== location.hash) {
     site.own = hash;
     location.replace(hash);
@@ -97,3 +107,15 @@ site.facts = (rows) =>
   site.el("dl.facts", {}, rows.filter(([, value]) => value !== "" && value !== null).map(([name, ...value]) =>
     site.el("div", {}, site.el("dt", {}, name), site.el("dd", {}, ...value))));
 site.absent = (words) => site.el("p.note", {}, words);
+// Nodes with commas between them; no nodes: "", which `facts` leaves out.
+site.commas = (nodes) => nodes.length ? nodes.flatMap((node, place) => place ? [", ", node] : [node]) : [""];
+// A page of the documentation, by its file's name; words where the page is not there.
+site.page = (name, words) => {
+  const found = site.data.get("index").home.documents.flatMap(({ pages }) => pages).find(([, href]) => href.replace(/\.(html|md)$/, "").endsWith(`/${name}`));
+  return found ? site.el("a", { href: found[1] }, words) : words;
+};
+// A file of the repository: a link where the page knows where the sources are.
+site.source = (path, words = path) => {
+  const { sources } = site.data.get("index").home;
+  return sources ? site.el("a", { href: `${sources}${path}` }, site.el("code", {}, words)) : site.el("code", {}, words);
+};

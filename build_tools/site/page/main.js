@@ -6,15 +6,38 @@
   const shown = site.views.filter((view) => view.title && (!view.needs || has.has(view.needs)));
   list.append(...shown.map((view) => site.el("li", {}, site.el("a", { href: `#/${view.name}`, "data-view": view.name }, view.title))));
 
+  // Tabs that do not fit are scrolled: an arrow stands at each end that hides some, and the tab of the view is always in sight.
+  const strip = document.getElementById("strip"), ends = { left: document.getElementById("left"), right: document.getElementById("right") };
+  function hints() {
+    const most = strip.scrollWidth - strip.clientWidth;
+    ends.left.hidden = most < 2 || strip.scrollLeft < 2;
+    ends.right.hidden = most < 2 || strip.scrollLeft > most - 2;
+  }
+  for (const [name, button] of Object.entries(ends)) button.addEventListener("click", () => strip.scrollBy({ left: (name === "left" ? -0.7 : 0.7) * strip.clientWidth }));
+  strip.addEventListener("scroll", hints, { passive: true });
+  new ResizeObserver(hints).observe(strip);
+  function reveal(tab) {
+    const [outer, inner] = [strip.getBoundingClientRect(), tab.getBoundingClientRect()], room = 44;
+    if (inner.left < outer.left + room) strip.scrollLeft -= outer.left + room - inner.left;
+    else if (inner.right > outer.right - room) strip.scrollLeft += inner.right - outer.right + room;
+  }
+  list.addEventListener("focusin", (event) => reveal(event.target));
+
   let turn = 0;
   async function show(first) {
     const mine = ++turn, { view: asked, name } = site.address();
-    const view = site.views.find((each) => each.name === (asked || "operators") && (!each.needs || has.has(each.needs)));
+    const view = site.views.find((each) => each.name === (asked || "home") && (!each.needs || has.has(each.needs)));
     const about = view?.name === "operator" ? "operators" : view?.name;
-    for (const link of list.querySelectorAll("a")) link.dataset.view === about ? link.setAttribute("aria-current", "page") : link.removeAttribute("aria-current");
+    for (const link of list.querySelectorAll("a")) {
+      if (link.dataset.view !== about) link.removeAttribute("aria-current");
+      else {
+        link.setAttribute("aria-current", "page");
+        reveal(link);
+      }
+    }
     let content;
     try {
-      content = view ? await view.show(name) : [site.heading("Not here"), site.absent("This page has no such view.")];
+      content = view ? await view.show(name) : [site.heading("Not here"), site.absent(["This page has no such view. ", site.el("a", { href: "#/home" }, "Home")])];
     } catch (error) {
       content = [site.heading("Not loaded"), site.absent(error.message)];
     }
@@ -50,7 +73,7 @@
         event.target.value = "";
         event.target.dispatchEvent(new Event("input"));
       } else if (site.address().name) {
-        location.hash = main.querySelector(".trail a")?.getAttribute("href") || "#/operators";
+        location.hash = main.querySelector(".trail a")?.getAttribute("href") || "#/home";
       }
     }
   });

@@ -4,7 +4,8 @@
   // A chosen kernel is proved by receipts of all of its entries, by nothing else.
   const kind = (state, proved) => state === "chosen" ? (proved ? "proved" : "built") : KINDS[state] || "missing";
   const SERVED = new Set(["chosen", "on the host"]);
-  const total = (counts, only) => Object.entries(counts).reduce((all, [state, count]) => all + (!only || only.has(state) ? count : 0), 0);
+  const ENGINES = { "": "all calls", vllm: "vLLM", sglang: "SGLang" };
+  const COUNTED = "The sums count one decode step of 1 and of 64 tokens and one prefill step of 4,096, on one GPU, as aiter-prebuilt coverage does.";
   const KINDS = { "on the host": "host", refused: "missing", "not in the bundles": "declared", unbound: "missing", "not served": "missing" };
 
   site.views.push({ name: "models", title: "Models", needs: "shapes", show: async (name) => {
@@ -16,18 +17,33 @@
   } });
 
   function all(models) {
-    const targets = [...new Set(models.flatMap((row) => Object.keys(row.targets)))].sort();
-    const share = (row, target) => {
-      const counts = row.targets[target] || {}, every = total(counts), served = total(counts, SERVED);
-      return every ? site.el("span.share", {}, meter(served / every), ` ${site.number(served)} of ${site.number(every)}`) : "–";
-    };
+    const targets = [...new Set(models.flatMap((row) => Object.keys(row.sums)))].sort();
+    const sum = (row, target) => row.sums[target]?.[""].steps || [0, 0];
     const table = site.table({ caption: "Models", columns: [
       { name: "model", kind: "first", value: (row) => row.name, cell: (row) => site.link("models", row.name, row.name, "a.name") },
-      ...targets.map((target) => ({ name: `served on ${target}`, cell: (row) => share(row, target) })),
+      ...targets.map((target) => ({ name: `calls served on ${target}`, value: (row) => sum(row, target)[0] / sum(row, target)[1], cell: (row) => [share(sum(row, target)), engines(row.sums[target])] })),
     ] });
     table.show(models, site.count(models.length, "model"));
-    return [site.heading("Models"), site.el("p", {}, "Each call of each step of vLLM and SGLang, with its sizes, as a live call would be chosen on these bundles. "
-      + "Served: an entry would be launched, or the function needs none."), table.node];
+    return [site.heading("Models"), site.el("p", {}, "Which calls of vLLM, SGLang and AITER’s own functions these bundles serve. The runtime chose a kernel for each call, with its sizes, as on a server. "
+      + "A call is served when a kernel takes it, or when the function needs none."), site.el("p.quiet", {}, COUNTED), table.node];
+  }
+
+  const engines = (sums) => sums ? site.el("span.quiet.what", {}, Object.keys(ENGINES).filter(Boolean).map((engine) => {
+    const [served, every] = sums[engine].steps;
+    return `${ENGINES[engine]} ${site.number(served)} of ${site.number(every)}`;
+  }).join(" · ")) : null;
+  const share = ([served, every]) => every
+    ? site.el("span.share", {}, meter(served / every), ` ${site.number(served)} of ${site.number(every)}`) : "–";
+
+  // The sums of one model, by engine.
+  function sums(row, targets) {
+    const table = site.table({ caption: `Sums of ${row.name}`, columns: [
+      { name: "engine", kind: "first", cell: (engine) => ENGINES[engine] },
+      ...targets.map((target) => ({ name: target, cell: (engine) => share(row.sums[target][engine].steps) })),
+      ...targets.map((target) => ({ name: `${target}, all sizes`, cell: (engine) => share(row.sums[target][engine].sizes) })),
+    ] });
+    table.show(Object.keys(ENGINES), COUNTED + " All sizes: every step and number of GPUs that is listed below.");
+    return table.node;
   }
 
   function meter(part) {
@@ -37,7 +53,7 @@
   }
 
   function one(row, { calls, said }) {
-    const targets = Object.keys(row.targets).sort(), word = (place) => said[place];
+    const targets = Object.keys(row.sums).sort(), word = (place) => said[place];
     const columns = [
       { name: "function", kind: "first", value: ([, , name]) => word(name), cell: ([client, , name, layer]) => [site.link("operator", word(name), word(name), "a.name"),
         site.el("span.quiet.what", {}, [word(layer), word(client)].filter(Boolean).join(" · "))] },
@@ -59,7 +75,8 @@
       { key: "phase", label: "phase", values: values((call) => word(call[4])) }, { key: "serve", label: "state", values: ["served", "not all served"] },
       { key: "tp", label: "TP", values: values((call) => call[5]).map(String), one: true }, { key: "client", label: "client", values: values((call) => word(call[0])), one: true } ] });
     changed(filters.settings());
-    return [site.heading(row.name), site.el("p.quiet", {}, "Ranges are tokens in a step. Open one to see the variant and why it is chosen."), filters.bar, table.node];
+    return [site.heading(row.name), site.el("p.quiet", {}, "Which calls of this model are served, and by which kernel."),
+      sums(row, targets), site.el("h2", {}, "Calls"), site.el("p.quiet", {}, "The numbers are tokens in a step. Open one to see the variant and the reason."), filters.bar, table.node];
   }
 
   function runs(found, word) {
@@ -67,6 +84,6 @@
     return found.map(([, first, last, state, backend, kernel, variants, reason, call, proved]) => site.el("details.run", {},
       site.el("summary", {}, site.state(kind(word(state), proved), first === last ? site.number(first) : `${site.number(first)}–${site.number(last)}`), " ",
         word(kernel) ? [site.el("code", {}, word(kernel)), site.el("span.quiet", {}, ` ${word(backend)}`)] : word(state)),
-      site.facts([["state", word(state)], ["receipts", word(kernel) ? (proved ? "all of its entries have one" : "not all of its entries have one") : ""], ["variants", word(variants)], ["why", word(reason)], ["first call", site.el("code", {}, word(call))]])));
+      site.facts([["state", word(state)], ["receipts", word(kernel) ? (proved ? "each of its entries has one" : "not each of its entries has one") : ""], ["variants", word(variants)], ["why", word(reason)], ["first call", site.el("code", {}, word(call))]])));
   }
 }

@@ -25,7 +25,7 @@
     const told = site.data.get("index"), rows = told.operators, targets = told.targets;
     const text = new Map(rows.map((row) => [row, [row.name, row.title, row.category, row.family, row.module, row.summary].join(" ").toLowerCase()]));
     const categories = [...new Set(rows.map((row) => row.category))].sort();
-    const table = site.table({ caption: "Operators by target and backend", empty: "No operator matches: take a filter away.", columns: [
+    const table = site.table({ caption: "Operators by target and backend", empty: "No operator matches. Remove a filter.", columns: [
       { name: "operator", kind: "first", value: (row) => row.name, cell: (row) => site.link("operator", row.name, row.name, "a.name") },
       { name: "what", kind: "about quiet", value: (row) => `${row.category} ${row.title}`, cell: (row) => row.title },
       ...targets.map((target) => ({ name: target, kind: "target", cell: (row) => badges(row, target) })),
@@ -40,7 +40,7 @@
       { key: "target", label: "target", values: targets }, { key: "backend", label: "backend", values: told.backends },
       { key: "state", label: "state", values: STATES }, { key: "category", label: "category", values: categories, one: true } ] });
     changed(filters.settings());
-    return [site.heading("Operators"), summary(told), filters.bar, table.node, remarks(told)];
+    return [site.heading("Operators"), summary(told), site.legend("proved", "built", "declared", "missing"), filters.bar, table.node, remarks(told)];
   } });
 
   function summary(told) {
@@ -52,8 +52,7 @@
       [site.number(built), "entries built"],
       [site.number(proved), proved < built ? `proved, ${site.number(built - proved)} not` : "proved"],
     ];
-    const means = "Proved: executed on the target, or on an emulated one, with known answers, and right. Built: compiled, without such a receipt. Declared: the manifests name it, these bundles lack it.";
-    return site.el("ul.figures", { title: means }, figures.map(([value, words]) => site.el("li", {}, site.el("strong", {}, value), " ", words)));
+    return site.el("ul.figures", {}, figures.map(([value, words]) => site.el("li", {}, site.el("strong", {}, value), " ", words)));
   }
 
   function remarks(told) {

@@ -1,9 +1,9 @@
 "use strict";
 // How large the bundles are, and how they grow from release to release.
 {
-  site.views.push({ name: "sizes", title: "Sizes", show: async () => {
+  site.views.push({ name: "sizes", title: "Sizes", needs: "sizes", show: async () => {
     const records = await site.need("sizes");
-    if (!records.length) return [site.heading("Sizes"), site.absent("No record of a release was given: python -m build_tools release record.")];
+    await plotter();
     const last = records.at(-1);
     const table = site.table({ caption: "Bundles", columns: [
       { name: "bundle", kind: "first", value: (row) => key(row), cell: (row) => site.el("code", {}, key(row)) },
@@ -22,9 +22,13 @@
       site.el("h2", {}, `Bundles of ${last.release}`), table.node, ...wheels(last)];
   } });
 
+  // The plotting library and its style, when sizes are first looked at.
+  let loaded = null;
+  const plotter = () => loaded ??= (document.head.append(site.el("link", { rel: "stylesheet", href: "uPlot.min.css" })), site.program("uPlot.iife.min.js"));
+
   const key = (row) => `${row.target} ${row.profile}`;
   // `here`: the last record is of the bundles that are here; without bundles it is the last one that was given.
-  const growth = ({ length: count }, here) => site.el("p", {}, count === 1 ? `The first point: ${here ? "this checkout" : "the release that was given"}. Each release adds one, from the record that is in its folder.`
+  const growth = ({ length: count }, here) => site.el("p", {}, count === 1 ? `The only point is ${here ? "this checkout" : "the release that was given"}. Each release adds a point, from the record in its folder.`
     : `${count} releases${here ? ", the last one as it is in this checkout" : ""}.`);
 
   function wheels({ wheels: files }) {

@@ -8,11 +8,8 @@
   const operator = (call) => ({ name: "operator", kind: "first", value: (row) => row.operator,
     cell: (row) => [site.link("operator", row.operator, row.operator, "a.name"), site.el("span.quiet.what", {}, call(row))] });
 
-  site.views.push({ name: "times", title: "Times", show: async () => {
+  site.views.push({ name: "times", title: "Times", needs: "times", show: async () => {
     const rows = await site.need("times"), modelled = await site.need("predicted");
-    if (!rows.length && !modelled.rows.length) return [site.heading("Times"), site.absent("No times were given to this page. Measured on a machine with a card, or predicted anywhere by the embedded device's model: "),
-      site.el("pre", { tabindex: "0" }, "aiter-prebuilt bench rms_norm M=1024 N=8192 T=bf16 --json > times/rms_norm.json\n"
-        + "python -m build_tools tune --by-model --call 'OPERATOR SYMBOL=VALUE...'\npython -m build_tools site DIR --times times --predicted build/modelled")];
     return [site.heading("Times"), ...(rows.length ? measured(rows) : []), ...(modelled.rows.length ? predicted(modelled, !rows.length) : [])];
   } });
 
@@ -26,7 +23,7 @@
       { name: "median of", kind: "number aside", cell: (row) => row.repeat },
     ] });
     const text = (row) => [row.operator, device(row), row.target, call(row)];
-    return ["As aiter-prebuilt bench printed them, on the device that each row names. The embedded device's say nothing of a card's.",
+    return ["As aiter-prebuilt bench printed them, on the device that each row names. A time on the embedded device says nothing about a card.",
       ...searched(rows, table, text, "measured call", "Search times")].map(paragraph);
   }
 
@@ -48,8 +45,8 @@
     const text = (row) => [row.operator, card(row), row.kernel, row.variant, call(row)];
     const found = alone ? searched(rows, table, text, "predicted time", "Search predicted times") : [table.node];
     if (!alone) table.show(rows, site.count(rows.length, "predicted time"));
-    return [site.el("h2", {}, "Predicted"), "By the embedded device's model, as tune --by-model wrote them: nobody measured these. A runtime that is given them takes the first kernel of a call.", ...found,
-      site.el("h2", {}, "How far predictions are off"), "On AITER's measured rows that had no say in the model's constants. Other operators were not compared.", off.node].map(paragraph);
+    return [site.el("h2", {}, "Predicted"), "The embedded device's timing model wrote these (tune --by-model). Nobody measured them. A runtime that reads them takes the first kernel of a call.", ...found,
+      site.el("h2", {}, "How far predictions are off"), "Compared with AITER's measured rows that the model was not fitted to. Other operators were not compared.", off.node].map(paragraph);
   }
 
   function searched(rows, table, text, one, label) {

@@ -11,6 +11,7 @@ from build_tools.verbs import options
 from build_tools.verbs.output import console, print_json, say_stale
 
 if TYPE_CHECKING:
+    from build_tools.manifest.model import Operator
     from build_tools.report.coverage import Coverage
     from build_tools.report.upstream import Beside
 
@@ -46,7 +47,27 @@ def compute(
     except FetchError as error:
         click.echo(f"without AITER's tree: {error}", err=True)
     document = {**table.as_json(), "upstream": beside and beside.as_json(), "stale": stale}
+    document["rows"] = [
+        {**row, **_explained(line.told)} for row, line in zip(document["rows"], table.rows, strict=True)
+    ]
     return table, beside, document
+
+
+def _explained(operator: Operator | None) -> dict[str, Any]:
+    """Describe an operator's arguments and results, as its docstring does, and name the sources of its kernels."""
+    from build_tools.generate import docstring
+
+    if operator is None:
+        return {"arguments": [], "results": [], "sources": []}
+    described = docstring.arguments(operator)
+    return {
+        "arguments": [
+            [name, parameter.text.replace("torch.", ""), text]
+            for parameter, (name, text) in zip(operator.python.parameters, described, strict=True)
+        ],
+        "results": docstring.results(operator),
+        "sources": list(dict.fromkeys(kernel.source for kernel in operator.kernels)),
+    }
 
 
 @click.command()

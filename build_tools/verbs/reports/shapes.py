@@ -71,7 +71,7 @@ def shapes(
     as_json: bool,
     bundles: Path,
 ) -> None:
-    """Show each model step's kernel on gfx942 and gfx950, and why.
+    """Show the kernel of each model's step on each AMD target, and why.
 
     It is chosen as a live call is, or the reason says why there is none: manifests/models.toml and manifests/clients.toml.
     """

@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "capture.h"
-#include "machine/configuration.h"
 #include "machine/memory/allocations.h"
+#include "machine/settings/configuration.h"
 #include "memory.h"
 #include "task.h"
 

@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "isa/decode.h"
-#include "machine/visible.h"
+#include "machine/settings/visible.h"
 
 namespace apb::emu::hip {
 namespace {

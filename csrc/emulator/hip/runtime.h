@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "hip_types.h"
-#include "machine/configuration.h"
+#include "machine/settings/configuration.h"
 
 #define APB_HIP extern "C" [[gnu::visibility("default")]]
 

@@ -12,16 +12,16 @@
 #include <string>
 #include <vector>
 
-#include "configuration.h"
 #include "isa/decode.h"
-#include "json.h"
 #include "machine/check/checks.h"
 #include "machine/load/code_object.h"
 #include "machine/load/kernels.h"
 #include "machine/load/program.h"
 #include "machine/memory/allocations.h"
+#include "machine/output/json.h"
 #include "machine/profile/counters.h"
 #include "machine/profile/pmc.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

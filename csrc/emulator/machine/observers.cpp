@@ -1,12 +1,12 @@
-#include "observers.h"
+#include "machine/observe/observers.h"
 
 #include <algorithm>
 
-#include "configuration.h"
 #include "machine/debug/debugger.h"
 #include "machine/profile/profile.h"
-#include "machine/profile/profile_configuration.h"
 #include "machine/schedule/launch.h"
+#include "machine/settings/configuration.h"
+#include "machine/settings/profile_configuration.h"
 #include "machine/timing/timing.h"
 #include "machine/trace/trace.h"
 

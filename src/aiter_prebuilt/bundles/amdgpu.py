@@ -16,9 +16,8 @@ from typing import Any, Final
 from aiter_prebuilt.bundles.kernel_image import KernelImage
 from aiter_prebuilt.bundles.message import read_message
 from aiter_prebuilt.contract.elf import MOST_NOTES, PADDING, ElfError, ElfFile
+from aiter_prebuilt.contract.targets import AMDGPU_MACHS
 
-#: EF_AMDGPU_MACH of the targets that exist here; `manifests/targets.toml` has the same numbers (a test compares).
-MACHS: Final = {0x4C: "gfx942", 0x4F: "gfx950", 0x5F: "gfx9-4-generic"}
 _OS_ABI_HSA, _SHARED_OBJECT = 64, 3
 #: EI_ABIVERSION of code object versions 4, 5 and 6.
 _ABI_VERSIONS: Final = (2, 3, 4)
@@ -49,7 +48,7 @@ def read_amdgpu(file: ElfFile) -> tuple[str, tuple[KernelImage, ...]]:
             if kernels.setdefault(kernel.symbol, kernel) is not kernel:
                 raise ElfError(f"two kernels are named {kernel.symbol!r}")
     mach = file.flags & 0xFF
-    return MACHS.get(mach, f"mach 0x{mach:02x}"), tuple(kernels.values())
+    return AMDGPU_MACHS.get(mach, f"mach 0x{mach:02x}"), tuple(kernels.values())
 
 
 def _metadata(file: ElfFile) -> list[Mapping[str, Any]]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from aiter_prebuilt.bundles import products
+from aiter_prebuilt.contract.targets import TARGETS
 
 #: The pip extras of bundles by their targets, as ``pyproject.toml`` has them.
-EXTRAS: Final = ("gfx942", "gfx950", "sm90")
+EXTRAS: Final = tuple(facts.extra for facts in TARGETS.values())
 
 
 def extra_of(target: str, profile: str = "ck-free") -> str:
@@ -39,7 +40,8 @@ def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, versi
 
 def nothing_installed() -> str:
     """Return the pip commands to suggest when the target is unknown."""
-    return f"{pip_line('gfx942')} or {pip_line('gfx950').rpartition(' ')[2]}"
+    first, *others = (facts.extra for facts in TARGETS.values() if facts.vendor == "amd")
+    return " or ".join([pip_line(first), *(pip_line(extra).rpartition(" ")[2] for extra in others)])
 
 
 def to_install(target: str) -> str:

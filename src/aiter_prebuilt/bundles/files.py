@@ -64,7 +64,21 @@ def open_file(path: str | os.PathLike[str]) -> BinaryIO:
         raise
 
 
-def contents(path: str | os.PathLike[str]) -> bytes:
-    """All bytes of a regular file. Raises OSError as :func:`open_file` does."""
+def contents(path: str | os.PathLike[str], most: int | None = None) -> bytes:
+    """All bytes of a regular file.
+
+    Args:
+        path: of the file.
+        most: bytes that such a file can have; None: any number.
+
+    Raises:
+        OSError: as :func:`open_file` does. ValueError: the file is larger; nothing of it was read.
+    """
     with open_file(path) as stream:
-        return stream.read()
+        if most is None:
+            return stream.read()
+        size = os.fstat(stream.fileno()).st_size
+        data = b"" if size > most else stream.read(most + 1)
+        if max(size, len(data)) > most:  # it may have grown since
+            raise ValueError(f"it has {max(size, len(data))} bytes, which no such file has")
+        return data

@@ -126,10 +126,7 @@ def _broken(path: str | Path, found: str) -> SignatureError:
 
 
 def _text(path: str | Path) -> str:
-    data = contents(path)
-    if len(data) > _MOST:
-        raise ValueError(f"it has {len(data)} bytes, which no such file has")
-    return data.decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
+    return contents(path, _MOST).decode("utf-8-sig")  # editors on Windows begin a file with a byte order mark
 
 
 def _number(data: bytes) -> str:

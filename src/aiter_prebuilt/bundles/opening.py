@@ -26,6 +26,7 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
         KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
+        OldBundleError: one does, for an older release.
     """
     # Not needed for a launch, and hashlib's OpenSSL alone is 4 MB of memory and 10 ms.
     from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
@@ -78,6 +79,7 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
         KeyFileError, UnsignedError, WrongKeyError, SignatureError: keys are set, and none vouches for it.
+        OldBundleError: one does, for an older release.
         BundleTargetError: its content is for another target or profile than its name says.
     """
     try:

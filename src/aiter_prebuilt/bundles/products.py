@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
+from aiter_prebuilt.contract.targets import TARGETS, TargetFacts
 from aiter_prebuilt.errors import ArgumentError
 
-#: Product -> target. Small letters and digits alone.
-PRODUCTS: Final = {
-    "mi300": "gfx942", "mi300a": "gfx942", "mi300x": "gfx942", "mi308x": "gfx942", "mi325x": "gfx942",
-    "mi350": "gfx950", "mi350x": "gfx950", "mi355x": "gfx950",
-    "h100": "sm_90", "h200": "sm_90", "sm90": "sm_90",
-}  # fmt: skip
+
+def _series(facts: TargetFacts) -> str:
+    """Name a target's products as people do: "MI300" for the MI300X and its like."""
+    return facts.devices[0].rstrip("X")
+
+
+def of_table(table: Mapping[str, TargetFacts]) -> dict[str, str]:
+    """Map each product, its series and a pip extra of another name to the target."""
+    return {
+        word.lower(): target
+        for target, facts in table.items()
+        for word in (*facts.devices, _series(facts), facts.extra)
+        if word != target
+    }
+
+
+#: What people type -> target. Small letters and digits alone.
+PRODUCTS: Final = {"mi300a": "gfx942"} | of_table(TARGETS)
 #: GPUs that no wheel serves, by target and by product.
 UNSUPPORTED: Final = {
     "gfx906": "MI50", "gfx908": "MI100", "gfx90a": "MI200", "gfx1100": "Radeon RX 7900", "gfx1200": "Radeon RX 9060",
@@ -43,7 +57,8 @@ def unsupported(text: str) -> str:
 
 def supported() -> str:
     """List the supported targets with their products."""
-    return "Supported: gfx942 (MI300), gfx950 (MI350)"
+    amd = (f"{target} ({_series(facts)})" for target, facts in TARGETS.items() if facts.vendor == "amd")
+    return f"Supported: {', '.join(amd)}"
 
 
 def _plain(text: str) -> str:

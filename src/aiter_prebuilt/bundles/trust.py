@@ -4,6 +4,9 @@ A bundle's signature is over its header, whose hashes cover all else of the file
 further keys, ``<bundle>.<number of the key>.minisig``; that of its golden calls is over their file. A release's folder has
 ``SHA256SUMS`` and signatures of it, named alike.
 
+An old bundle is rightly signed, too: whoever can replace the file could bring back its faults. So the version in the signed
+comment must not be older than this package, or than ``AITER_PREBUILT_OLDEST``.
+
 Whoever may replace a bundle in ``site-packages`` may replace this file too. These checks are for what comes from elsewhere: a
 folder that was carried in, a mount that many machines share.
 """
@@ -26,17 +29,27 @@ from aiter_prebuilt.contract.signature import (
     ListError,
     fields_of,
     is_of_list,
+    is_version,
     name_of,
     order_of,
     read_sums,
     release_of,
 )
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt.errors import AiterPrebuiltError, SignatureError, UnsignedError, WrongKeyError
+from aiter_prebuilt.errors import (
+    AiterPrebuiltError,
+    ArgumentError,
+    OldBundleError,
+    SignatureError,
+    UnsignedError,
+    WrongKeyError,
+)
 
 if TYPE_CHECKING:
     from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 
+#: The oldest release of a signed bundle that is opened. Unset: this package's own.
+OLDEST: Final = "AITER_PREBUILT_OLDEST"
 _CHUNK: Final = 1 << 20
 
 
@@ -73,9 +86,32 @@ def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...]) -> Seal:
 
     Raises:
         UnsignedError, WrongKeyError, SignatureError: none of the keys vouches for it.
+        OldBundleError: one does, for an older release. ArgumentError: ``AITER_PREBUILT_OLDEST`` is no version.
     """
     found = _signed(Path(path), header, f"the bundle {path}", keys)
+    _new_enough(path, fields_of(found.comment).get("version", ""))
     return Seal(path, found.number, found.comment)
+
+
+def _new_enough(path: str, signed: str) -> None:
+    """Refuse a bundle of an older release than this package, or than the one that the user allows."""
+    setting = os.environ.get(OLDEST)
+    oldest = VERSION if setting is None else setting
+    if not is_version(oldest):
+        raise ArgumentError(
+            f"read {OLDEST}", f"{oldest!r} is no version", f"Set it to one, such as {VERSION}, or unset it"
+        )
+    named = is_version(signed)
+    release = signed if named else "0"  # a comment without a version: as old as can be
+    if order_of(release) >= order_of(oldest):
+        return
+    limit = f"this package is {VERSION}" if setting is None else f"{OLDEST} is {oldest}"
+    found = f"it was signed as release {signed}" if named else "its signed comment names no release"
+    raise OldBundleError(
+        f"trust the bundle {path}",
+        f"{found}, and {limit}",
+        f"Install the bundle of this release. To open the older one: export {OLDEST}={release}",
+    )
 
 
 def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:

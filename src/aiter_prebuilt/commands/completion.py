@@ -10,6 +10,7 @@ from typing import Final
 from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.commands import VERBS
 from aiter_prebuilt.commands.suggest import options_of
+from aiter_prebuilt.contract import model_steps
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.inspection import call_forms
 
@@ -81,7 +82,7 @@ def _after(verb: str, before: Sequence[str], last: str) -> Iterable[str]:
         case ["--model"]:
             return call_forms.load().models
         case ["--engine"]:
-            return call_forms.ENGINES
+            return model_steps.ENGINES
         case ["--operator"]:
             return _operators()
     if last.startswith("-"):

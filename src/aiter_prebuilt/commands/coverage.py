@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Final
 from aiter_prebuilt.bundles import extras, locate, opening
 from aiter_prebuilt.commands.output import print_json, print_table, styled, wrapped
 from aiter_prebuilt.commands.suggest import unknown
+from aiter_prebuilt.contract import model_steps
 from aiter_prebuilt.contract.bundle import FormatError
 from aiter_prebuilt.contract.receipt import was_executed
+from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, NoBundleError
 from aiter_prebuilt.inspection import call_forms
@@ -55,7 +57,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     """Arguments of the verb."""
     parser.add_argument("--model", required=True, help="llama3, qwen3moe, deepseek_v3 or gptoss")
     parser.add_argument("--engine", help="only calls of vllm or sglang, and of what these call")
-    parser.add_argument("--target", help="gfx942 or gfx950; every installed one when left out")
+    parser.add_argument("--target", help=f"one of {NAMES}; every installed one when left out")
     parser.add_argument(
         "--forms", action="store_true", help="print the calls, too, as the engines write them"
     )
@@ -69,7 +71,11 @@ def execute(options: argparse.Namespace) -> int:
     if options.json:
         written = {each.form.name: each.form.text for each in calls}
         model = {"model": options.model, "name": forms.models[options.model].name}
-        print_json("coverage", {**model, "forms": written, "calls": [asdict(row) for row in found]})
+        counts = {
+            target: asdict(_total(found, target)) for target in dict.fromkeys(row.target for row in found)
+        }
+        calls_json = [asdict(row) for row in found]
+        print_json("coverage", {**model, "forms": written, "counts": counts, "calls": calls_json})
         return 0
     print(f"{options.model}: steps of {forms.models[options.model].name} on one GPU")
     if options.forms:
@@ -92,9 +98,9 @@ def model_calls(forms: CallForms, model: str, engine: str | None) -> tuple[Sized
     calls = forms.models[model].calls
     if engine is None:
         return calls
-    if engine not in call_forms.ENGINES:
+    if engine not in model_steps.ENGINES:
         raise unknown(
-            "engine", engine, call_forms.ENGINES, f"The engines are: {', '.join(call_forms.ENGINES)}"
+            "engine", engine, model_steps.ENGINES, f"The engines are: {', '.join(model_steps.ENGINES)}"
         )
     within = {name for each in calls if each.form.of(engine) for name in each.form.through}
     return tuple(each for each in calls if each.form.of(engine) or each.form.function in within)
@@ -176,23 +182,31 @@ def _joined(rows: Sequence[Row]) -> Iterator[Row]:
 
     One of their own rows serves the call.
     """
-    served: dict[tuple[object, ...], bool] = {}
-    for row in rows:
-        if row.have:
-            place = (row.target, row.operator, row.layer, row.step, row.tokens)
-            served[place] = served.get(place, True) and row.proved is not False
-    for row in rows:
+    calls = [_step_call(row) for row in rows]
+    known = model_steps.callees(calls)
+    unproved = {
+        (call.function, call.place)
+        for row, call in zip(rows, calls, strict=True)
+        if row.have and row.proved is False
+    }
+    for row, call in zip(rows, calls, strict=True):
         if not row.within:
             yield row
-            continue
-        places = [(row.target, name, row.layer, row.step, row.tokens) for name in row.within]
-        found = {
-            name: served[place] for name, place in zip(row.within, places, strict=True) if place in served
-        }
-        if found:
-            yield replace(row, have=True, within=tuple(found), proved=all(found.values()))
+        elif found := model_steps.serving(call, known):
+            proved = not any((name, call.place) in unproved for name in found)
+            yield replace(row, have=True, within=found, proved=proved)
         else:
             yield replace(row, reason=f"none of {', '.join(row.within)} takes it")
+
+
+def _step_call(row: Row) -> model_steps.StepCall:
+    place = model_steps.Place(row.target, model_steps.RANKS, row.layer, row.step, row.tokens)
+    return model_steps.StepCall(row.operator, row.client, place, row.within, row.have)
+
+
+def _total(rows: Iterable[Row], target: str) -> model_steps.Sum:
+    """Count the calls on a target, as the status page and ``report shapes`` do."""
+    return model_steps.total(_step_call(row) for row in rows if row.target == target)
 
 
 def _proved(target: str) -> set[str]:
@@ -223,9 +237,9 @@ def _print(rows: Sequence[Row]) -> None:
         print("\n".join(wrapped(f"Not served: {', '.join(forms)}: {reason}")))
     for target in targets:
         mine = [row for row in rows if row.target == target]
-        launched = [row for row in mine if row.proved is not None]
+        launched, sums = [row for row in mine if row.proved is not None], _total(mine, target)
         text = (
-            f"{target}: {sum(row.have for row in mine)} of {len(mine)} calls are served; of {len(launched)} that launch "
+            f"{target}: {sums.served} of {sums.calls} calls are served; of {len(launched)} that launch "
             f"something {sum(bool(row.proved) for row in launched)} are proved"
         )
         print("\n".join(wrapped(text)))

@@ -9,6 +9,7 @@ from typing import Any
 
 from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands.output import print_json, print_table, wrapped
+from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
 from aiter_prebuilt.inspection.decisions import Explanation, explain
@@ -23,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "call", nargs="*", metavar="SYMBOL=VALUE", help="M=17 N=4096 K=4096 T=f16 bias=none out.align=2"
     )
-    parser.add_argument("--target", help="gfx942, gfx950 or sm_90; the first device's when left out")
+    parser.add_argument("--target", help=f"one of {NAMES}; the first device's when left out")
     parser.add_argument("--cus", type=int, help="compute units; the target's usual number when left out")
     parser.add_argument(
         "--all", action="store_true", help="a row for every candidate, those for other types too"

@@ -37,10 +37,15 @@ def describe(asked: str, found: str, fix: str) -> str:
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return "Did you mean 'x'? " for the closest known word, or nothing if none is close."""
+    close = closest(word, known)
+    return "" if close is None else f"Did you mean {close!r}? "
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that was probably meant, or None if none is close."""
     from difflib import get_close_matches  # late: only an error needs it
 
-    close = get_close_matches(word, sorted(known), 1)
-    return f"Did you mean {close[0]!r}? " if close else ""
+    return next(iter(get_close_matches(word, sorted(known), 1)), None)
 
 
 def _is_action(asked: str) -> bool:

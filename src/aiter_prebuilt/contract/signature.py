@@ -71,6 +71,11 @@ def release_of(name: str) -> str:
     return match[1] if match else ""
 
 
+def is_version(text: str) -> bool:
+    """Is it a version as releases of this project have them?"""
+    return _VERSION.fullmatch(text) is not None
+
+
 def order_of(version: str) -> tuple[object, ...]:
     """Return a key that sorts versions of this project as PEP 440 does: 0.2.dev1 < 0.2a1 < 0.2rc1 < 0.2 < 0.2.post1."""
     match = _VERSION.fullmatch(version)

@@ -16,13 +16,12 @@ from typing import Any, Final
 from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
+from aiter_prebuilt.contract.model_steps import ENGINES
 from aiter_prebuilt.errors import NativeError
 from aiter_prebuilt.execute.layout import dense
 
 _FILE: Final = Path(__file__).with_name("call_forms.json")
 _EDITION: Final = 1
-#: Word of the command line -> how a form's client begins.
-ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,14 @@ from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.launch import dispatch, operator_closure
+from aiter_prebuilt.launch.graph_break import graph_break
 
 _ASKED: Final = "preload"
 #: The example in an error about a described call.
 _EXAMPLE: Final = "preload({name!r}, shapes=[{symbols}])"
 
 
+@graph_break("it loads code objects")
 def preload(
     *names: str,
     ops: str | Sequence[str] | None = None,

@@ -8,7 +8,6 @@ behind. They are read once, and matched natively on the slow path of a call.
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 from collections.abc import Iterable
@@ -19,6 +18,8 @@ from typing import Final, TypeAlias
 
 from aiter_prebuilt.bundles.files import contents, is_folder, not_a_file
 from aiter_prebuilt.contract import tuned_grammar
+from aiter_prebuilt.contract.error_text import closest
+from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.errors import TunedTableError
 
 VARIABLE: Final = "AITER_PREBUILT_TUNED"
@@ -133,15 +134,13 @@ def _target_problem(row: tuned_grammar.Row) -> tuned_grammar.Problem | None:
     if _TARGET.fullmatch(row.target):
         return None
     text = f"{row.target!r} is not a target"
-    return tuned_grammar.Problem(row.line, row.columns["target"], text, "write gfx942, gfx950 or sm_90")
+    return tuned_grammar.Problem(row.line, row.columns["target"], text, f"write one of {NAMES}")
 
 
 def _unknown_operator(user: UserTable, target: str, known: Iterable[str]) -> TunedTableError:
-    close = difflib.get_close_matches(user.operator, sorted(known), 1)
+    close = closest(user.operator, known)
     return TunedTableError(
         f"read the tuned table {user.path}, line 1, column 1",
         f"it has rows for {target}, and no installed bundle of {target} has an operator {user.operator!r}",
-        f"Name the file {close[0]}{SUFFIX}"
-        if close
-        else "Name the file as an operator of: aiter-prebuilt list",
+        f"Name the file {close}{SUFFIX}" if close else "Name the file as an operator of: aiter-prebuilt list",
     )

@@ -179,20 +179,6 @@ def outputs(make: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def traced_outputs(make: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap ``make`` for callers that torch.compile traces.
-
-    As :func:`outputs`: the trace sees ``make`` itself, an eager call pays a frame of Python.
-    """
-    remembered = outputs(make)
-
-    def made(*args: Any) -> Any:
-        return remembered(*args)
-
-    setattr(made, "_torchdynamo_inline", make)  # noqa: B010  # as ``_traced.py`` does
-    return made
-
-
 def new_results(
     name: str, make: Callable[..., Any], kinds: str, told: tuple[int, ...], items: tuple[int, ...], count: int
 ) -> Callable[..., Any]:
@@ -283,7 +269,7 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
         made: Any = torch.empty_like(tensor, memory_format=torch.contiguous_format)
     except (AttributeError, TypeError):  # there is no torch, or it is a tensor of another kind
         made = tensor.new_empty(tensor.shape)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
@@ -293,7 +279,7 @@ def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
     """
     kind: Any = tensor.dtype
     made: Any = name if isinstance(kind, str) else getattr(sys.modules["torch"], BY_NAME[name].torch)
-    return made  # type: ignore[no-any-return]
+    return made
 
 
 def is_type(kind: Any, name: str) -> bool:
@@ -431,7 +417,7 @@ def codes(tensor: Any, kind: str) -> Any:
     return tensor
 
 
-def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool) -> Any:
+def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool, drawn: Any = None) -> Any:
     """Return what attention made as AITER does.
 
     Args:
@@ -439,9 +425,11 @@ def with_probabilities(q: Any, out: Any, lse: Any, wanted: bool) -> Any:
         out: the result.
         lse: the log-sum-exp, or None where it is not wanted.
         wanted: whether the probabilities are, which are empty without dropout.
+        drawn: the random bytes of dropout, which stand for them, or None.
 
     Returns:
         ``out``, or a tuple of it and of those of the others that are wanted.
     """
-    found = [out, *(() if lse is None else (lse,)), *((q.new_empty((0,)),) if wanted else ())]
+    shown = q.new_empty((0,)) if wanted and drawn is None else drawn
+    found = [out, *(() if lse is None else (lse,)), *((shown,) if wanted else ())]
     return found[0] if len(found) == 1 else tuple(found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from aiter_prebuilt.contract import targets
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import DriverError
 from aiter_prebuilt.ops._common import element_type
@@ -34,17 +35,13 @@ def fp8_name(ordinal: int | None) -> str:
 
     Without a GPU, where nothing is launched, the standard one.
     """
-    return _fp8("" if ordinal is None else device.facts("amd", ordinal).target)
+    return targets.fp8_of("" if ordinal is None else device.facts("amd", ordinal).target)
 
 
 def fp8_of(tensor: torch.Tensor) -> torch.dtype:
     """Return the type of fp8 codes where ``tensor`` lies, as AITER's ``dtypes.fp8``."""
     target: str | None = getattr(tensor, "target", None)  # one that is only described says it itself
     if target is not None:
-        return element_type(tensor, _fp8(target))
+        return element_type(tensor, targets.fp8_of(target))
     place: Any = tensor.device
     return element_type(tensor, fp8_name(place[1] if isinstance(place, tuple) else place.index))
-
-
-def _fp8(target: str) -> str:
-    return "e4m3fnuz" if target == "gfx942" else "e4m3fn"

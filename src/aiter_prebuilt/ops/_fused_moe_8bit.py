@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import element_type, refuse, traced_outputs
+from aiter_prebuilt.ops._common import element_type, outputs, refuse
 from aiter_prebuilt.ops._current import fp8_of
 from aiter_prebuilt.ops._fused_moe import NAME, MoeCall, gated, limit, own_type, places, shuffled
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, _quant, quantise_groups
@@ -214,7 +214,7 @@ def _new_codes(
     return x.new_empty((tokens, width), dtype=kind), scales
 
 
-_made_codes = traced_outputs(_new_codes)
+_made_codes = outputs(_new_codes)
 
 
 def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
@@ -285,7 +285,7 @@ def _fnuz(weight: torch.Tensor) -> bool:
     fp8 says it itself, so that a trace does not ask a driver.
     """
     known = element_type(weight, "i8") != weight.dtype
-    return (weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz")
+    return bool((weight.dtype if known else fp8_of(weight)) == element_type(weight, "e4m3fnuz"))
 
 
 def _assembled(asked: MoeCall, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:

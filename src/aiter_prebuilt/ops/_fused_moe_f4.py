@@ -6,11 +6,10 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, like, no_output, outputs, refuse
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, outputs, refuse
 from aiter_prebuilt.ops._fused_moe import NAME, MoeCall, limit, places, shuffled
 from aiter_prebuilt.ops._plans import Plan, plan_of
 from aiter_prebuilt.ops._target import target_of
-from aiter_prebuilt.ops.generated.moe_gemm_f4 import fused_experts_a16w4, fused_experts_mxfp4
 
 if TYPE_CHECKING:
     import torch
@@ -125,26 +124,6 @@ def _run(
     else:
         _mxfp4(*tensors, activation, bits, *options)
     return out
-
-
-def _traced_run(
-    bits: int, hidden_states: Any, w1: Any, w2: Any, topk_weight: Any, topk_ids: Any, w1_scale: Any, w2_scale: Any,
-    expert_mask: Any, num_local_tokens: Any, activation: int, *options: Any,
-) -> torch.Tensor:  # fmt: skip
-    """Run :func:`mxfp4` under torch.compile.
-
-    It uses operators that torch.compile knows, and torch's views as bytes.
-    """
-    tensors = (
-        hidden_states, codes(w1, "fp4x2"), codes(w2, "fp4x2"), topk_weight, topk_ids, codes(w1_scale, "e8m0"),
-        codes(w2_scale, "e8m0"), expert_mask, num_local_tokens, activation,
-    )  # fmt: skip
-    if bits == _WHOLE:
-        return fused_experts_a16w4(*tensors, *options)
-    return fused_experts_mxfp4(*tensors, bits, *options)
-
-
-setattr(_run, "_torchdynamo_inline", _traced_run)  # noqa: B010  # as ``_traced.py`` does
 
 
 def _bits(asked: MoeCall, interleaved: bool) -> int:

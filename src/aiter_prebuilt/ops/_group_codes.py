@@ -31,14 +31,4 @@ def quantise_groups(
     if isinstance(x, tuple) or x.is_contiguous():
         _IN_GROUPS[size](codes, x, scales, None, num_rows, transposed, factor)
     else:
-        _reshaped(codes, x, scales, size, transposed, num_rows, factor)
-
-
-def _reshaped(
-    codes: Any, x: Any, scales: Any, size: int, transposed: bool, num_rows: Any, factor: int
-) -> None:  # fmt: skip
-    dynamic_per_token_scaled_quant(codes, x.reshape(-1, size), scales, None, transposed, num_rows, factor)
-
-
-# torch.compile sees the operator that it knows, whose input torch has in groups.
-setattr(quantise_groups, "_torchdynamo_inline", _reshaped)  # noqa: B010  # as ``_traced.py`` does
+        dynamic_per_token_scaled_quant(codes, x.reshape(-1, size), scales, None, transposed, num_rows, factor)

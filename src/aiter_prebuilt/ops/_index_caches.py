@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from aiter_prebuilt.contract.targets import fp8_of
 from aiter_prebuilt.ops._common import element_type, is_type
 from aiter_prebuilt.ops._target import target_of
 
@@ -12,7 +13,7 @@ def codes_of(cache: Any) -> Any:
     """View a cache of bytes as codes of the target's fp8. Anything else stays as it is."""
     if cache is None or not is_type(cache.dtype, "u8"):
         return cache
-    kind = "e4m3fnuz" if target_of(cache) == "gfx942" else "e4m3fn"
+    kind = fp8_of(target_of(cache))
     if isinstance(cache, tuple):  # it has no framework
         address, _, shape, strides, device = cache
         return (address, kind, shape, strides, device)

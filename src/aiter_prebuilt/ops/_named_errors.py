@@ -77,8 +77,6 @@ def guarded(function: FunctionType) -> FunctionType:
     for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
         setattr(made, name, getattr(function, name))
     setattr(made, "__wrapped__", function)  # noqa: B010  # inspect.signature reads it
-    # Dynamo traces the function itself, or what that has for it.
-    made.__dict__.setdefault("_torchdynamo_inline", function)
     return made
 
 

@@ -26,7 +26,7 @@ def remembered(
 ) -> Callable[..., Any]:
     """Cache the plans of ``function``.
 
-    It is called by position, where torch.compile sees no call of it.
+    It is called by position. torch.compile traces ``function`` in its place.
 
     ``plan`` gets its arguments and says what it would do, or None; ``kinds`` has a letter for each argument, as ``_native.Plans``
     says. A call that ``plan`` refuses is refused by ``function``, in its words.
@@ -39,18 +39,6 @@ def remembered(
             return None
 
     made: Callable[..., Any] = native.module().Plans(function, plan_or_none, kinds)
-    return made
-
-
-def planned(function: Callable[..., Any], plan: Callable[..., Plan | None], kinds: str) -> Callable[..., Any]:
-    """Cache the plans of ``function`` where torch.compile traces callers."""
-    quick = remembered(function, plan, kinds)
-
-    def made(*given: Any) -> Any:
-        return quick(*given)
-
-    # torch.compile sees the function itself, whose operators it knows; an eager call pays a frame of Python.
-    setattr(made, "_torchdynamo_inline", function)  # noqa: B010  # as ``_traced.py`` does
     return made
 
 

@@ -17,15 +17,17 @@ def traced(function: F) -> F:
     The attribute is the one that ``torch.compile`` sets on what it returns, so that a compiled function inside another is traced
     through. Asking ``torch.compiler.is_compiling()`` in each call instead would cost every eager call, and an import of torch.
     """
-    name = function.__name__
 
     def stand_in(*args: Any, **keywords: Any) -> Any:
         # The trace runs this import: it registers the operators.
         from aiter_prebuilt.tracing import functions
 
-        return functions.TRACED[name](*args, **keywords)
+        return functions.TRACED["name"](*args, **keywords)
 
-    # Its own code: Dynamo keeps graphs by code object, and only so many of each.
-    stand_in.__code__ = stand_in.__code__.replace(co_name=name)
+    # Its own code, since Dynamo keeps only so many graphs of each; the name is a constant of it, since Dynamo looks the
+    # closure of a method's stand-in up in the method.
+    code = stand_in.__code__
+    constants = tuple(function.__qualname__ if each == "name" else each for each in code.co_consts)
+    stand_in.__code__ = code.replace(co_name=function.__name__, co_consts=constants)
     setattr(function, "_torchdynamo_inline", stand_in)  # noqa: B010  # a function has no such attribute to mypy
     return function

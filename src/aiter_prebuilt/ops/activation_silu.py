@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.activation import silu_and_mul
 
 if TYPE_CHECKING:
     import torch
 
 
+@traced
 def fused_silu_mul(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     """Multiply one half by SiLU of the other.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._fused_moe import MoeCall
 from aiter_prebuilt.ops._fused_moe_8bit import weighted_first
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     from enum import Enum
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 _NAME: Final = "asm_moe_tkw1"
 
 
+@traced
 def asm_moe_tkw1(
     hidden_states: torch.Tensor,
     w1: torch.Tensor,

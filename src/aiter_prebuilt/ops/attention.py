@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.launch.dispatch import operator
+from aiter_prebuilt.ops import _dropout
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, window
 from aiter_prebuilt.ops._traced import traced
@@ -46,7 +47,8 @@ def flash_attn_func(
         q: [b, sq, hq, d] bf16 or fp16, d up to 256.
         k: [b, sk, hk, d] of the same type, hq a multiple of hk.
         v: [b, sk, hk, dv], dv up to 256. The last dim of each must be contiguous.
-        dropout_p: only 0.0 is supported.
+        dropout_p: the share of probabilities that is dropped; the others are divided by 1 - dropout_p. Seed and offset are drawn
+            from torch's default generator of the device; equal ones give the mask of AITER's Composable Kernel.
         softmax_scale: d**-0.5 when None.
         causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         window_size: (left, right), or (left, right, first): keys from i + sk - sq - left to i + sk - sq + right, and the
@@ -55,7 +57,8 @@ def flash_attn_func(
         alibi_slopes: only None is supported.
         deterministic: any value; the kernels are deterministic.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
-        return_attn_probs: also return an empty tensor, as AITER does without dropout.
+        return_attn_probs: also return the random byte of each query and key, [b, hq, sq, sk] uint8: kept are those of at most
+            floor(255 * (1 - dropout_p)). Without dropout an empty tensor.
         how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, more than 128 queries, no window, no sink), how a
             result in the middle of two is rounded: 1 away from zero, 0 to the even one, as every other kernel does; another value
             does not take it.
@@ -65,8 +68,8 @@ def flash_attn_func(
         num_splits: 0 or 1.
 
     Returns:
-        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` [0] of the type of q
-        behind them. A query that sees no key gives 0, and -inf or its sink.
+        [b, sq, hq, dv], or with ``return_lse`` a pair with lse fp32 [b, hq, sq]; with ``return_attn_probs`` the bytes, or
+        [0] of the type of q, behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or ``first`` where a tensor requires grad.
@@ -76,7 +79,6 @@ def flash_attn_func(
     """
     del deterministic
     refuse_flash_attn_func(
-        dropout_p,
         bias,
         alibi_slopes,
         cu_seqlens_q,
@@ -92,5 +94,10 @@ def flash_attn_func(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
     seen = window("flash_attn_func", window_size, queries, keys, causal)
+    if dropout_p:
+        drawn = _dropout.new_bytes(q, keys) if return_attn_probs else None
+        tensors = (out, q, k, v, None, None, as_f32(sink_ptr), lse, drawn)
+        _dropout.attend("flash_attn_func", dropout_p, tensors, scale, seen)
+        return with_probabilities(q, out, lse, return_attn_probs, drawn)
     _flash_attn_func(q, k, v, as_f32(sink_ptr), out, lse, scale, *seen, scale > 0, how_v3_bf16_cvt)
     return with_probabilities(q, out, lse, return_attn_probs)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.launch.dispatch import operator
+from aiter_prebuilt.ops import _dropout
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, window_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_bwd import refuse_mha_bwd, refuse_mha_varlen_bwd
@@ -52,7 +53,7 @@ def mha_bwd(
         v: [b, sk, hk, dv]. d and dv are 1 to 256. The last dim of each must be contiguous.
         out: what the forward pass gave.
         softmax_lse: [b, hq, sq] fp32, the log-sum-exp (natural log) of its scaled scores, and of the sink where there is one.
-        dropout_p: only 0.0 is supported.
+        dropout_p: that of the forward pass.
         softmax_scale: what scores are multiplied with.
         is_causal: aligned bottom-right: query i sees keys up to i + sk - sq.
         window_size_left: query i sees keys from i + SK - SQ - window_size_left; -1: from the first.
@@ -64,7 +65,7 @@ def mha_bwd(
         dbias: only None is supported.
         bias: only None is supported.
         alibi_slopes: only None is supported.
-        rng_state: any, there is no dropout.
+        rng_state: [2] int64, seed and offset of the forward pass; not read without dropout.
         gen: only None is supported.
         sink: [b, hq] fp32, of each batch and head the score without a value that took part in ``softmax_lse``; it changes no
             other gradient than its own.
@@ -79,8 +80,8 @@ def mha_bwd(
 
     Source: AITER ``mha_bwd``.
     """
-    del deterministic, rng_state
-    refuse_mha_bwd(dropout_p, dbias, bias, alibi_slopes, gen)
+    del deterministic
+    refuse_mha_bwd(dbias, bias, alibi_slopes, gen)
     try:
         made = tuple(
             like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
@@ -89,6 +90,11 @@ def mha_bwd(
         delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_bwd", error) from error
+    if dropout_p:
+        tensors = (dout, q, k, v, out, softmax_lse, *made, delta)
+        lists = (None, None, sink, d_sink)
+        _dropout.gradients("mha_bwd", dropout_p, rng_state, tensors, lists, softmax_scale, (left, right))
+        return (*made, delta)
     _mha_bwd(dout, q, k, v, out, softmax_lse, *made, sink, d_sink, delta, softmax_scale, left, right)
     return (*made, delta)
 
@@ -139,7 +145,7 @@ def mha_varlen_bwd(
         cu_seqlens_k: the same for keys. A sequence may have none, of either.
         max_seqlen_q: no sequence has more queries.
         max_seqlen_k: no sequence has more keys; a left window of so many is none, a right one where no sequence has more queries.
-        dropout_p: only 0.0 is supported.
+        dropout_p: that of the forward pass.
         softmax_scale: what scores are multiplied with.
         zero_tensors: any value: keys that meet no query, and queries that meet no key, have gradients of 0 either way.
         is_causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
@@ -150,7 +156,7 @@ def mha_varlen_bwd(
         dk: [SK, HK, D] of the type of k, written: the gradient of k; made when None.
         dv: [SK, HK, DV] of the type of v, written: the gradient of v; made when None.
         alibi_slopes: only None is supported.
-        rng_state: any, there is no dropout.
+        rng_state: [2] int64, seed and offset of the forward pass; not read without dropout.
         gen: only None is supported.
         cu_seqlens_q_padded: only None is supported.
         cu_seqlens_k_padded: only None is supported.
@@ -167,8 +173,8 @@ def mha_varlen_bwd(
 
     Source: AITER ``mha_varlen_bwd``.
     """
-    del zero_tensors, deterministic, rng_state
-    refuse_mha_varlen_bwd(dropout_p, alibi_slopes, gen, cu_seqlens_q_padded, cu_seqlens_k_padded)
+    del zero_tensors, deterministic
+    refuse_mha_varlen_bwd(alibi_slopes, gen, cu_seqlens_q_padded, cu_seqlens_k_padded)
     try:
         made = tuple(
             like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
@@ -177,6 +183,15 @@ def mha_varlen_bwd(
         delta = q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_varlen_bwd", error) from error
+    if dropout_p:
+        rows = (dout, q, k, v, out, softmax_lse, *made, delta)
+        tensors = tuple(_dropout.one_batch(each) for each in rows)
+        lists, most = (cu_seqlens_q, cu_seqlens_k, sink, d_sink), (max_seqlen_q, max_seqlen_k)
+        bounds = (left, right)
+        _dropout.gradients(
+            "mha_varlen_bwd", dropout_p, rng_state, tensors, lists, softmax_scale, bounds, most
+        )
+        return (*made, delta)
     _mha_varlen_bwd(
         dout, q, k, v, out, softmax_lse, cu_seqlens_q, cu_seqlens_k, *made, sink, d_sink, delta, max_seqlen_q, max_seqlen_k,
         softmax_scale, left, right,

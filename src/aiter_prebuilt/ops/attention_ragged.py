@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
+from aiter_prebuilt.ops import _dropout
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
-from aiter_prebuilt.ops._sequence_lists import split_padding
+from aiter_prebuilt.ops._sequence_lists import split_padding, with_two_gaps
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
@@ -67,7 +68,9 @@ def flash_attn_varlen_func(
             queries.
         min_seqlen_q: above 0, sequences of no more queries are left alone, but for calls that AITER would give to its assembly
             (bf16, d 128 or 192, dv 128, no side of a window above 0, no cap), which takes them.
-        dropout_p: only the default is supported.
+        dropout_p: the share of probabilities that is dropped; the others are divided by 1 - dropout_p. Seed and offset are drawn
+            from torch's default generator of the device; equal ones give the mask of AITER's Composable Kernel where there is no
+            padding. Not with block_table.
         softmax_scale: d**-0.5 when None.
         logits_soft_cap: above 0, a score x becomes cap * tanh(x / cap).
         causal: aligned bottom-right: of n queries and m keys query i sees keys up to i + m - n.
@@ -77,7 +80,8 @@ def flash_attn_varlen_func(
         alibi_slopes: only the default is supported.
         deterministic: any value; the kernels are deterministic.
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
-        return_attn_probs: also return an empty tensor, as AITER does without dropout.
+        return_attn_probs: also return the random byte of each query and key, [hq, sq, max_seqlen_k] uint8: kept are those of at
+            most floor(255 * (1 - dropout_p)). Without dropout an empty tensor.
         how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink, pages or lse), rounding
             of results: 0 to nearest even, 1 away from zero, 2 towards zero. Every other kernel rounds to nearest even.
         block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
@@ -90,8 +94,8 @@ def flash_attn_varlen_func(
         sink_ptr: [hq], one more score of each head, which takes part in the sum and has no value; made fp32 if it is not.
 
     Returns:
-        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]; with ``return_attn_probs`` [0] of the type of q behind them. A
-        query that sees no key gives 0, and -inf or its sink.
+        out, or with ``return_lse`` a pair with lse fp32 [hq, sq]; with ``return_attn_probs`` the bytes, or [0] of the type of q,
+        behind them. A query that sees no key gives 0, and -inf or its sink.
 
     Raises:
         UnsupportedError: an option that no kernel covers; where a tensor requires grad also ``first``, block_table,
@@ -101,7 +105,7 @@ def flash_attn_varlen_func(
     Source: Dao, FlashAttention-2; AITER ``flash_attn_varlen_func``.
     """
     del deterministic
-    refuse_flash_attn_varlen_func(dropout_p, bias, alibi_slopes)
+    refuse_flash_attn_varlen_func(bias, alibi_slopes)
     seen = window("flash_attn_varlen_func", window_size, max_seqlen_q, max_seqlen_k, causal)
     try:
         heads, size, width = q.shape[1], q.shape[2], v.shape[-1]
@@ -111,6 +115,12 @@ def flash_attn_varlen_func(
         scale = size**-0.5 if softmax_scale is None else softmax_scale
         skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
         padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
+        if dropout_p:
+            how = (scale, seen, logits_soft_cap, (max_seqlen_q, max_seqlen_k), max(min_seqlen_q, 0))
+            rows = (result, q, keys, values, as_f32(sink_ptr), lse)
+            listed = (cu_seqlens_q, cu_seqlens_k, *padded, block_table)
+            drawn = _dropped(dropout_p, rows, listed, *how, return_attn_probs)
+            return with_probabilities(q, result, lse, return_attn_probs, drawn)
         starts = split_padding("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
     except AiterPrebuiltError:
         raise
@@ -122,6 +132,38 @@ def flash_attn_varlen_func(
         *tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt
     )
     return with_probabilities(q, result, lse, return_attn_probs)
+
+
+def _dropped(
+    dropout_p: float,
+    rows: tuple[Any, ...],
+    lists: tuple[Any, ...],
+    scale: float,
+    seen: tuple[int, int, int],
+    cap: float,
+    most: tuple[int, int],
+    skip: int,
+    wanted: bool,
+) -> Any:
+    """Launch attention of sequences with dropout, and return its random bytes if they are wanted.
+
+    Raises:
+        UnsupportedError: keys lie in pages.
+    """
+    name = "flash_attn_varlen_func"
+    out, q, keys, values, sinks, lse = rows
+    *starts, padded_q, padded_k, block_table = lists
+    if block_table is not None:
+        raise refuse(name, "dropout_p", dropout_p, "0.0 with a block_table")
+    if padded_q is not None or padded_k is not None:
+        first, second = starts
+        starts = [*with_two_gaps(first, second, padded_q, padded_k)]
+    out, q = _dropout.one_batch(out), _dropout.one_batch(q)
+    drawn = _dropout.new_bytes(q, most[1]) if wanted else None
+    sums = None if lse is None else _dropout.one_batch(lse)
+    tensors = (out, q, keys, values, *starts, sinks, sums, drawn)
+    _dropout.attend(name, dropout_p, tensors, scale, seen, cap, most[0], skip)
+    return None if drawn is None else drawn[0]
 
 
 @traced

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.errors import ArgumentKindError
 from aiter_prebuilt.launch.dispatch import operator
+from aiter_prebuilt.launch.graph_break import graph_break
 from aiter_prebuilt.ops._blocks import layers
 from aiter_prebuilt.ops._traced import traced
 
@@ -39,6 +40,7 @@ def copy_blocks(key_caches: torch.Tensor, value_caches: torch.Tensor, block_mapp
         _copy_blocks(keys, values, block_mapping)
 
 
+@graph_break("it reads block_mapping on the host")
 def swap_blocks(src: torch.Tensor, dst: torch.Tensor, block_mapping: torch.Tensor) -> None:
     """Copy blocks between caches, also of host and device.
 

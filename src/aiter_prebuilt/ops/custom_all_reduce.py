@@ -171,7 +171,7 @@ class CustomAllreduce(RankNorms):
         if inp.shape[dim] % self.world_size:
             return False
         inner = prod(inp.shape[dim:]) // self.world_size
-        return inner * (nbytes(inp) // max(1, prod(inp.shape))) % _PACK == 0
+        return bool(inner * (nbytes(inp) // max(1, prod(inp.shape))) % _PACK == 0)
 
     def all_reduce(
         self,

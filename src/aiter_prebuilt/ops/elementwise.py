@@ -146,7 +146,7 @@ def binary_mixed(input: torch.Tensor, other: torch.Tensor, op: int) -> torch.Ten
     except NOT_A_TENSOR as error:
         raise no_output("binary_mixed", error) from error
     _binary_mixed(*given, op)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 @traced
@@ -253,4 +253,4 @@ def _called(
     except NOT_A_TENSOR as error:
         raise no_output(function, error) from error
     native(*given)
-    return out  # type: ignore[no-any-return]
+    return out

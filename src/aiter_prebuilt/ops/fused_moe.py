@@ -15,7 +15,8 @@ from aiter_prebuilt.ops._fused_moe import (
 )
 from aiter_prebuilt.ops._fused_moe_8bit import plan_quantised, quantised
 from aiter_prebuilt.ops._fused_moe_f4 import mxfp4, plan_mxfp4
-from aiter_prebuilt.ops._plans import Plan, planned
+from aiter_prebuilt.ops._plans import Plan, remembered
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,6 +44,7 @@ _SERVED: Final = (
 )
 
 
+@traced
 def fused_moe(
     hidden_states: torch.Tensor,
     w1: torch.Tensor,
@@ -227,7 +229,7 @@ def _plan(*given: Any) -> Plan | None:
 
 #: Tensors whose types and shapes are read are told whole, by their places in :class:`Asked`: tokens, weights, and the choices.
 _TOLD: Final = "tttptpp" + "vvv" + "pppppp" + "v" * 8 + "vv"
-_planned: Callable[..., Any] = planned(_served, _plan, _TOLD)
+_planned = remembered(_served, _plan, _TOLD)
 
 
 def _how(block_size_M: Any, moe_sorting_dispatch_policy: Any, splitk: Any) -> None:

@@ -81,7 +81,7 @@ def fused_recurrent_gated_delta_rule_update(
         raise no_output("fused_recurrent_gated_delta_rule_update", error) from error
     tensors = (q, k, v, g, beta, initial_state, cu_seqlens, slots, num_accepted_tokens, out)
     _fused_recurrent_gated_delta_rule_update(*tensors, factor, use_qk_l2norm_in_kernel, state_layout)
-    return out, initial_state  # type: ignore[return-value]  # None is refused
+    return out, initial_state  # None is refused
 
 
 @traced

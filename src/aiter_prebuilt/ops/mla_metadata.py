@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _get_mla_metadata_v1 = operator("get_mla_metadata_v1")
 
 
+@traced
 def get_mla_metadata_info_v1(
     batch_size: int,
     max_seqlen_qo: int,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _get_ps_metadata_v1 = operator("get_ps_metadata_v1")
 
 
+@traced
 def get_ps_metadata_info_v1(
     batch_size: int, num_head_k: int, max_qlen: int, qlen_granularity: int = 256
 ) -> tuple[tuple[Any, torch.dtype], ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, codes, element_type, no_output, refuse
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.moe_routing import (
     moe_gemm_gathered,
     moe_gemm_gathered_fp4,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _LAYOUTS: Final = {None: False, "CDNA4_SCALE": True}
 
 
+@traced
 def moe_gemm_a16w4(
     x: torch.Tensor,
     w: torch.Tensor,
@@ -120,6 +122,7 @@ def moe_gemm_a16w4(
     return out
 
 
+@traced
 def moe_gemm_a8w4(
     x: torch.Tensor,
     w: torch.Tensor,
@@ -232,6 +235,7 @@ def moe_gemm_a8w4(
     return out
 
 
+@traced
 def moe_gemm_a4w4(
     x: torch.Tensor,
     w: torch.Tensor,

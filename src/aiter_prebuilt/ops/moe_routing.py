@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.moe_routing import moe_routing_lists
 from aiter_prebuilt.ops.generated.moe_routing_hash import moe_routing_hash_lists
 
@@ -55,6 +56,7 @@ class RoutingData:
         return -(-(n_rows - self.n_expts_tot + 1) // block_m) + self.n_expts_tot - 1
 
 
+@traced
 def routing(
     logits: torch.Tensor,
     n_expts_act: int,
@@ -112,6 +114,7 @@ def routing(
     return data, lists[0], lists[1]
 
 
+@traced
 def routing_from_hash(
     router_logits: torch.Tensor,
     tid2eid: torch.Tensor,

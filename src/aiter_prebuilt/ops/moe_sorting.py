@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.moe_sorting import moe_sorting_fwd
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 _NAME: Final = "moe_sorting"
 
 
+@traced
 def moe_sorting(
     topk_ids: torch.Tensor,
     topk_weights: torch.Tensor,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.moe_tokens import biased_grouped_topk_hip
 from aiter_prebuilt.ops.generated.topk import _topk_softmax, topk_softmax
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@traced
 def biased_grouped_topk(
     gating_output: torch.Tensor,
     correction_bias: torch.Tensor,
@@ -47,6 +49,7 @@ def biased_grouped_topk(
     )  # fmt: skip
 
 
+@traced
 def fused_topk(
     hidden_states: torch.Tensor,
     gating_output: torch.Tensor,
@@ -92,7 +95,7 @@ def _chosen(
     topk_ids: torch.Tensor | None = None,
     topk_weights: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """All of it, which torch.compile sees."""
+    """Choose into the tensors given, or into new ones."""
     made = _new_choices(hidden_states, gating_output, topk, topk_weights is None, topk_ids is None)
     if topk_weights is None:
         topk_weights = made[1]
@@ -105,9 +108,6 @@ def _chosen(
         topk_ids = topk_ids[:tokens]
     topk_softmax(topk_weights, topk_ids, made[0], gating_output, renormalize)
     return topk_weights, topk_ids
-
-
-setattr(fused_topk, "_torchdynamo_inline", _chosen)  # noqa: B010  # as ``_traced.py`` does
 
 
 def _run(hidden_states: Any, gating_output: Any, topk: Any, renormalize: Any, _: Any) -> Any:

@@ -87,4 +87,4 @@ def _called(function: str, native: Callable[..., None], call: tuple[Any, ...], e
     except NOT_A_TENSOR as error:
         raise no_output(function, error) from error
     native(given, scales, out)
-    return back(out)  # type: ignore[no-any-return]
+    return back(out)

@@ -6,6 +6,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.ops._common import number, refuse
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.qk_norm import (
     fused_qk_rmsnorm_group_quant,
     fused_qk_rmsnorm_per_token_quant,
@@ -24,6 +25,7 @@ _SERVED: Final = (
 _ALONE: Final = "None or False with QuantType.No, as AITER leaves it out"
 
 
+@traced
 def _fused_qk_rmsnorm(
     q_out: torch.Tensor | None,
     q: torch.Tensor,
@@ -57,6 +59,7 @@ def _fused_qk_rmsnorm(
     return fused_qk_rmsnorm_plain(q_out, q, q_weight, q_eps, k_out, k, k_weight, k_eps)
 
 
+@traced
 def fused_qk_rmsnorm(
     q_out_quantized: torch.Tensor | None = None,
     q_out_scale: torch.Tensor | None = None,

@@ -6,10 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from aiter_prebuilt.ops._common import number, refuse, traced_outputs
+from aiter_prebuilt.ops._common import element_type, number, outputs, refuse
 from aiter_prebuilt.ops._group_codes import _IN_GROUPS, quantise_groups
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._quant_shapes import rows_of, whole_groups
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.generated.quant import (
     dynamic_per_tensor_quant,
@@ -35,6 +36,7 @@ UP: Final = 1
 OLDER: Final = 5
 
 
+@traced
 def per_tensor_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -80,9 +82,10 @@ def _new_rows(x: torch.Tensor, kind: torch.dtype | None) -> tuple[torch.Tensor, 
     return codes, torch.empty((*x.shape[:-1], 1), dtype=torch.float32, device=x.device)
 
 
-_made_rows = traced_outputs(_new_rows)
+_made_rows = outputs(_new_rows)
 
 
+@traced
 def per_token_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -113,6 +116,7 @@ def per_token_quant_hip(
     return codes, made
 
 
+@traced
 def per_group_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -164,19 +168,16 @@ def _in_groups(
     num_rows_factor: int = 1,
     scale_type: torch.dtype | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """All of it, which torch.compile sees."""
+    """Quantise groups with every option."""
     if scale is not None:
         _own("per_group_quant_hip", scale)
-    if scale_type is not None:
-        _fp32_scales("per_group_quant_hip", scale_type)
+    if scale_type is not None and scale_type != element_type(x, "f32"):
+        raise refuse("per_group_quant_hip", "scale_type", scale_type, "torch.float32")
     if group_size not in (32, 64, 128):
         raise refuse("per_group_quant_hip", "group_size", group_size, "32, 64 or 128")
     codes, made = _new_groups(x, group_size, quant_dtype)
     quantise_groups(codes, x, made, group_size, transpose_scale, num_rows, num_rows_factor)
     return codes, made
-
-
-setattr(per_group_quant_hip, "_torchdynamo_inline", _in_groups)  # noqa: B010  # as ``_traced.py`` does
 
 
 def _run_groups(x: Any, num_rows: Any, kind: Any, size: int, transposed: Any, factor: Any, _: Any) -> Any:
@@ -195,6 +196,7 @@ def _plan_groups(
 _planned_groups = remembered(_run_groups, _plan_groups, "tp" + "v" * 5)
 
 
+@traced
 def per_1x32_mx_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -272,6 +274,7 @@ def _with_powers(
     return codes if kind else codes.view(torch.float4_e2m1fn_x2), made.view(torch.float8_e8m0fnu)
 
 
+@traced
 def per_1x32_f4_quant_hip(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -312,6 +315,7 @@ def per_1x32_f4_quant_hip(
     return _with_powers("per_1x32_f4_quant_hip", x, None, shuffle, num_rows, num_rows_factor, round_mode)
 
 
+@traced
 def dynamic_mxfp4_quant(
     x: torch.Tensor, scaling_mode: str = "even", shuffle: bool = False
 ) -> tuple[torch.Tensor, torch.Tensor]:
@@ -358,19 +362,12 @@ def _new_groups(x: torch.Tensor, size: int, kind: torch.dtype | None) -> tuple[t
     return codes, torch.empty((*x.shape[:-1], groups), dtype=torch.float32, device=x.device)
 
 
-_made_groups = traced_outputs(_new_groups)
+_made_groups = outputs(_new_groups)
 
 
 def _own(function: str, scale: object) -> None:
     if scale is not None:
         raise refuse(function, "scale", scale, "None")
-
-
-def _fp32_scales(function: str, kind: object) -> None:
-    import torch
-
-    if kind != torch.float32:
-        raise refuse(function, "scale_type", kind, "torch.float32")
 
 
 def _as_it_is(x: torch.Tensor, *_others: Any, **_options: Any) -> tuple[torch.Tensor, None]:
@@ -419,6 +416,7 @@ def _none_covers(refusal: Exception, *_arguments: Any, **_options: Any) -> Any:
     raise refusal
 
 
+@traced
 def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
     """Return the function that quantises by a ``QuantType``.
 
@@ -442,6 +440,7 @@ def get_hip_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
     return _function_of("get_hip_quant", qType, _OLDER_KINDS if round_mode == OLDER else _KINDS)
 
 
+@traced
 def get_triton_quant(qType: Any) -> Callable[..., Any]:
     """Return the function that quantises like AITER's Triton kernels.
 

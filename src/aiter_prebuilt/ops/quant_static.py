@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING
 
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output
 from aiter_prebuilt.ops._current import fp8_of
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.quant import static_per_tensor_quant
 
 if TYPE_CHECKING:
     import torch
 
 
+@traced
 def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Quantise to e4m3 with a given scale.
 
@@ -32,6 +34,7 @@ def downcast_to_static_fp8(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
     return _downcast("downcast_to_static_fp8", x, scale, 2)
 
 
+@traced
 def downcast_to_static_fp8_3d(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
     """Quantise [E, M, N] to e4m3 with a given scale.
 

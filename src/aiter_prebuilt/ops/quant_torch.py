@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._quant_shapes import whole_groups
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.enumerations import QuantType
 from aiter_prebuilt.ops.quant_hip import OLDER, UP, _as_it_is, _function_of
 from aiter_prebuilt.ops.shuffle_scales import e8m0_shuffle
@@ -22,6 +23,7 @@ _HALFWAY: Final = (0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5.0)
 _AT_ONCE: Final = 1 << 26
 
 
+@traced
 def pertoken_quant(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -70,6 +72,7 @@ def pertoken_quant(
     return _codes(values / scale, kind), scale.to(scale_dtype or torch.float32)
 
 
+@traced
 def per_tensor_quant(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -109,6 +112,7 @@ def per_tensor_quant(
     return _codes(values / scale, kind), scale.view(1).to(scale_dtype or torch.float32)
 
 
+@traced
 def per_1x32_f4_quant(
     x: torch.Tensor,
     scale: torch.Tensor | None = None,
@@ -244,6 +248,7 @@ _KINDS: Final[dict[int, Callable[..., Any]]] = {
 _OLDER_KINDS: Final = _KINDS | {QuantType.per_1x32: partial(per_1x32_f4_quant, round_mode=OLDER)}
 
 
+@traced
 def get_torch_quant(qType: Any, *, round_mode: int = UP) -> Callable[..., Any]:
     """Return the function that quantises in torch by a ``QuantType``.
 

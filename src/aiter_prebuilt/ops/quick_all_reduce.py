@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.devices.shared_memory import HANDLE_BYTES
 from aiter_prebuilt.errors import ArgumentKindError, ArgumentShapeError
+from aiter_prebuilt.launch.graph_break import graph_break
 from aiter_prebuilt.ops import _rank_checks as checks
 from aiter_prebuilt.ops._common import number, refuse
 from aiter_prebuilt.ops._rank_blocks import RankBlocks, kind_of, place_of
 from aiter_prebuilt.ops._rank_chain import made
 from aiter_prebuilt.ops._rank_views import aligned, as_rows, dense, flat, nbytes, packed, parts
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -43,6 +45,7 @@ class _Made(NamedTuple):
 _COMMUNICATORS: Final[dict[int, _Made]] = {}
 
 
+@graph_break("it allocates memory that ranks share")
 def init_custom_qr(
     rank: int,
     world_size: int,
@@ -85,6 +88,7 @@ def init_custom_qr(
     return name
 
 
+@traced
 def qr_max_size() -> int:
     """Return the bytes of the largest message.
 
@@ -98,6 +102,7 @@ def qr_max_size() -> int:
     return _LARGEST
 
 
+@graph_break("it exports memory that ranks share")
 def qr_get_handle(fa: int, out_ptr: int | None = None) -> torch.Tensor | None:
     """Return the handle of this rank's memory, 64 bytes.
 
@@ -125,6 +130,7 @@ def qr_get_handle(fa: int, out_ptr: int | None = None) -> torch.Tensor | None:
     return torch.frombuffer(bytearray(handle), dtype=torch.uint8)
 
 
+@graph_break("it maps memory that ranks share")
 def qr_open_handles(fa: int, handle_ptrs: Sequence[int | torch.Tensor]) -> None:
     """Map the memory of all ranks.
 
@@ -166,6 +172,7 @@ def _handle(told: Any) -> bytes:
     return found
 
 
+@graph_break("the memory that ranks share is no tensor of torch")
 def qr_all_reduce(
     fa: int, inp: torch.Tensor, out: torch.Tensor, quant_level: int, cast_bf2half: bool = False
 ) -> None:
@@ -196,6 +203,7 @@ def qr_all_reduce(
     _reduce(blocks, inp, out, bits)
 
 
+@graph_break("the memory that ranks share is no tensor of torch")
 def qr_all_reduce_rmsnorm(
     fa: int,
     inp: torch.Tensor,
@@ -263,6 +271,7 @@ def qr_all_reduce_rmsnorm(
     rmsnorm2d_fwd_with_add(normed, summed, residual, residual_rows, weight, eps)
 
 
+@graph_break("it frees memory that ranks share")
 def qr_destroy(fa: int) -> None:
     """Free a communicator's memory.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.rope import (
     rope_2c_bwd_impl,
     rope_2d_bwd_impl,
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@traced
 def rope_bwd(
     output_grads: torch.Tensor,
     freqs: torch.Tensor,
@@ -51,6 +53,7 @@ def rope_bwd(
     return input_grads
 
 
+@traced
 def rope_2c_bwd(
     output_grads_x: torch.Tensor,
     output_grads_y: torch.Tensor,
@@ -98,6 +101,7 @@ def rope_2c_bwd(
     return input_grads_x, input_grads_y
 
 
+@traced
 def rope_cached_bwd(
     output_grads: torch.Tensor,
     cos: torch.Tensor,
@@ -135,6 +139,7 @@ def rope_cached_bwd(
     return input_grads
 
 
+@traced
 def rope_cached_2c_bwd(
     output_grads_x: torch.Tensor,
     output_grads_y: torch.Tensor,
@@ -185,6 +190,7 @@ def rope_cached_2c_bwd(
     return input_grads_x, input_grads_y
 
 
+@traced
 def rope_thd_bwd(
     output_grads: torch.Tensor,
     cu_seqlens: torch.Tensor,
@@ -220,6 +226,7 @@ def rope_thd_bwd(
     return input_grads
 
 
+@traced
 def rope_2d_bwd(
     output_grads: torch.Tensor,
     cos_h: torch.Tensor,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.rope import (
     rope_2c_fwd_impl,
     rope_2d_fwd_impl,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@traced
 def rope_fwd_inplace(
     input: torch.Tensor,
     freqs: torch.Tensor,
@@ -47,6 +49,7 @@ def rope_fwd_inplace(
     rope_fwd_impl(input, input, freqs, rotate_style, reuse_freqs_front_part, nope_first)
 
 
+@traced
 def rope_2c_fwd_inplace(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -77,6 +80,7 @@ def rope_2c_fwd_inplace(
     )
 
 
+@traced
 def rope_cached_fwd_inplace(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -105,6 +109,7 @@ def rope_cached_fwd_inplace(
     rope_cached_fwd_impl(input, input, cos, sin, rotate_style, reuse_freqs_front_part, nope_first)
 
 
+@traced
 def rope_cached_2c_fwd_inplace(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -137,6 +142,7 @@ def rope_cached_2c_fwd_inplace(
     )
 
 
+@traced
 def rope_cached_positions_fwd_inplace(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -169,6 +175,7 @@ def rope_cached_positions_fwd_inplace(
     )
 
 
+@traced
 def rope_cached_positions_2c_fwd_inplace(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -212,6 +219,7 @@ def rope_cached_positions_2c_fwd_inplace(
     )
 
 
+@traced
 def rope_cached_positions_offsets_fwd_inplace(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -246,6 +254,7 @@ def rope_cached_positions_offsets_fwd_inplace(
     )
 
 
+@traced
 def rope_cached_positions_offsets_2c_fwd_inplace(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -292,6 +301,7 @@ def rope_cached_positions_offsets_2c_fwd_inplace(
     )
 
 
+@traced
 def rope_thd_fwd_inplace(
     input: torch.Tensor,
     cu_seqlens: torch.Tensor,
@@ -320,6 +330,7 @@ def rope_thd_fwd_inplace(
     rope_thd_fwd_impl(input, input, cu_seqlens, freqs, rotate_style, reuse_freqs_front_part, nope_first)
 
 
+@traced
 def rope_2d_fwd_inplace(
     input: torch.Tensor,
     cos_h: torch.Tensor,

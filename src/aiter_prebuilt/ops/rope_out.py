@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.rope import (
     rope_2d_fwd_impl,
     rope_cached_fwd_impl,
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@traced
 def rope_fwd(
     input: torch.Tensor,
     freqs: torch.Tensor,
@@ -50,6 +52,7 @@ def rope_fwd(
     return output
 
 
+@traced
 def rope_cached_fwd(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -85,6 +88,7 @@ def rope_cached_fwd(
     return output
 
 
+@traced
 def rope_cached_positions_fwd(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -124,6 +128,7 @@ def rope_cached_positions_fwd(
     return output
 
 
+@traced
 def rope_cached_positions_offsets_fwd(
     input: torch.Tensor,
     cos: torch.Tensor,
@@ -165,6 +170,7 @@ def rope_cached_positions_offsets_fwd(
     return output
 
 
+@traced
 def rope_thd_fwd(
     input: torch.Tensor,
     cu_seqlens: torch.Tensor,
@@ -198,6 +204,7 @@ def rope_thd_fwd(
     return output
 
 
+@traced
 def rope_2d_fwd(
     input: torch.Tensor,
     cos_h: torch.Tensor,

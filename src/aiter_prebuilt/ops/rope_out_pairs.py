@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.rope import (
     rope_2c_fwd_impl,
     rope_cached_2c_fwd_impl,
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import torch
 
 
+@traced
 def rope_2c_fwd(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -60,6 +62,7 @@ def rope_2c_fwd(
     return output_x, output_y
 
 
+@traced
 def rope_cached_2c_fwd(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -107,6 +110,7 @@ def rope_cached_2c_fwd(
     return output_x, output_y
 
 
+@traced
 def rope_cached_positions_2c_fwd(
     input_x: torch.Tensor,
     input_y: torch.Tensor,
@@ -157,6 +161,7 @@ def rope_cached_positions_2c_fwd(
     return output_x, output_y
 
 
+@traced
 def rope_cached_positions_offsets_2c_fwd(
     input_x: torch.Tensor,
     input_y: torch.Tensor,

@@ -94,7 +94,7 @@ def top_p_sampling_from_probs(
     given, rows, ps, out = _prepared(name, probs, indices, maybe_top_p_arr)
     seed, offset = _state(name, generator, probs, out)
     _top_p_sampling_from_probs(given, rows, ps, out, top_p_val, seed, offset)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 @traced
@@ -143,7 +143,7 @@ def top_k_top_p_sampling_from_probs(
         raise no_output(name, error) from error
     seed, offset = _state(name, generator, probs, out)
     _top_k_top_p_sampling_from_probs(given, rows, ks, ps, out, top_k_val, top_p_val, seed, offset)
-    return out  # type: ignore[no-any-return]
+    return out
 
 
 def _prepared(function: str, probs: Any, indices: Any, ps: Any) -> tuple[Any, Any, Any, Any]:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
     import torch
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 WAVE = 64
 
 
+@traced
 def shuffle_weight(
     x: torch.Tensor,
     layout: tuple[int, int] = (16, 16),
@@ -70,10 +72,10 @@ def shuffle_weight(
     else:
         shuffled = _blocked(x, layout, 32 if use_int4 else 16 // x.element_size())
     result = shuffled.view(dtype)
-    result.is_shuffled = True  # type: ignore[attr-defined]
+    result.is_shuffled = True
     if pad_k_to:
-        result.aiter_original_k = original_k  # type: ignore[attr-defined]
-        result.aiter_padded_k = x.shape[-1]  # type: ignore[attr-defined]
+        result.aiter_original_k = original_k
+        result.aiter_padded_k = x.shape[-1]
     return result
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.shuffle import shuffle_weight
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _ONE = 0x7F
 
 
+@traced
 def e8m0_shuffle(scale: torch.Tensor | None) -> torch.Tensor | None:
     """Reorder scales of MXFP4 as a wave reads them.
 
@@ -36,6 +38,7 @@ def e8m0_shuffle(scale: torch.Tensor | None) -> torch.Tensor | None:
     return shuffle_scale(scale)
 
 
+@traced
 def shuffle_scale(
     src: torch.Tensor | None,
     experts_cnt: int | None = None,
@@ -101,6 +104,7 @@ def _padded(src: torch.Tensor, rows: int) -> torch.Tensor:
     return raw.view(src.dtype)
 
 
+@traced
 def shuffle_scale_a16w4(src: torch.Tensor | None, experts_cnt: int, gate_up: bool) -> torch.Tensor | None:
     """Call :func:`shuffle_scale` with ``is_guinterleave``.
 
@@ -120,6 +124,7 @@ def shuffle_scale_a16w4(src: torch.Tensor | None, experts_cnt: int, gate_up: boo
     return shuffle_scale(src, experts_cnt, True, gate_up)
 
 
+@traced
 def moe_shuffle_scale(
     src: torch.Tensor | None,
     experts_cnt: int | None = None,
@@ -145,6 +150,7 @@ def moe_shuffle_scale(
     return shuffle_scale(src, experts_cnt, is_guinterleave, gate_up)
 
 
+@traced
 def shuffle_weight_a16w4(src: torch.Tensor, NLane: int, gate_up: bool) -> torch.Tensor:
     """Call ``shuffle_weight`` of ``(NLane, 16)`` with ``is_guinterleave``.
 
@@ -164,6 +170,7 @@ def shuffle_weight_a16w4(src: torch.Tensor, NLane: int, gate_up: bool) -> torch.
     return shuffle_weight(src, (NLane, 16), is_guinterleave=True, gate_up=gate_up)
 
 
+@traced
 def moe_shuffle_weight(
     src: torch.Tensor,
     experts_cnt: int | None = None,

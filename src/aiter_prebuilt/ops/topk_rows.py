@@ -52,6 +52,7 @@ def topk_plain(
     _topk_plain(x, topk_ids, topk_out, topk, largest, stride0, stride1)
 
 
+@traced
 def topk(
     x: torch.Tensor,
     k: int,

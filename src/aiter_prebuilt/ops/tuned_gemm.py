@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from aiter_prebuilt.ops._named_errors import blame
+from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.generated.gemm import _gemm_a16w16, _new_gemm_a16w16, gemm_a16w16
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ class TunedGemm:
 
     __slots__ = ()
 
+    @traced
     def mm(
         self,
         inp: torch.Tensor,
@@ -58,15 +60,4 @@ class TunedGemm:
         return out
 
 
-def _traced_mm(_: TunedGemm, *args: Any, **keywords: Any) -> torch.Tensor:
-    """Trace ``mm`` as a call of the operator alone."""
-    return gemm_a16w16(*args, **_named(keywords))
-
-
-def _named(keywords: dict[str, Any]) -> dict[str, Any]:
-    names = {"inp": "A", "weights": "B"}
-    return {names.get(name, name): value for name, value in keywords.items()}
-
-
-setattr(TunedGemm.mm, "_torchdynamo_inline", _traced_mm)  # noqa: B010  # as ``_traced.py`` does
 tgemm = TunedGemm()

@@ -13,7 +13,8 @@ import torch
 import aiter_prebuilt
 from aiter_prebuilt.errors import NoOperatorError, UnsupportedError
 from aiter_prebuilt.ops._common import with_probabilities
-from aiter_prebuilt.ops._ragged import skipped, window
+from aiter_prebuilt.ops._dropout import largest_kept, new_bytes, new_state
+from aiter_prebuilt.ops._ragged import as_f32, skipped, window
 from aiter_prebuilt.ops._sequence_lists import with_two_gaps
 
 #: Its functions, which are called with arguments in tuples: too much for a type checker.
@@ -35,6 +36,7 @@ def flash_attn_func(
     how_v3_bf16_cvt: int,
     sink_ptr: torch.Tensor | None,
     deterministic: bool = True,
+    dropout_p: float = 0.0,
     **_: Any,
 ) -> Any:
     """Call ``aiter_prebuilt.flash_attn_func`` so that torch records its gradient.
@@ -48,8 +50,9 @@ def flash_attn_func(
     left, right = _bounds(name, window_size, q.shape[1], k.shape[1], causal)
     scale = q.shape[3] ** -0.5 if softmax_scale is None else softmax_scale
     tensors = _distinct(q, k, v, sink_ptr)
-    out, lse = _Dense.apply(*tensors, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
-    return with_probabilities(q, out, lse if return_lse else None, return_attn_probs)
+    options = (scale, left, right, how_v3_bf16_cvt, bool(deterministic), dropout_p, return_attn_probs)
+    out, lse, *drawn = _Dense.apply(*tensors, *options)
+    return with_probabilities(q, out, lse if return_lse else None, return_attn_probs, *drawn)
 
 
 def flash_attn_varlen_func(
@@ -75,6 +78,7 @@ def flash_attn_varlen_func(
     cu_seqlens_k_padded: torch.Tensor | None,
     sink_ptr: torch.Tensor | None,
     deterministic: bool = False,
+    dropout_p: float = 0.0,
     **_: Any,
 ) -> Any:
     """Call ``aiter_prebuilt.flash_attn_varlen_func`` so that torch records its gradient.
@@ -92,7 +96,9 @@ def flash_attn_varlen_func(
     if out is not None and out.requires_grad:
         raise _no_backward(name, "out=...", "Use out=None, or a tensor that requires no gradient")
     left, right = _bounds(name, window_size, max_seqlen_q, max_seqlen_k, causal)
-    if skipped(q, v.shape[-1], (left, right), logits_soft_cap, min_seqlen_q) > 0:
+    # The assembly, which leaves no sequence alone, has no dropout.
+    width = 0 if dropout_p else v.shape[-1]
+    if skipped(q, width, (left, right), logits_soft_cap, min_seqlen_q) > 0:
         raise _no_backward(name, f"min_seqlen_q={min_seqlen_q}", "Use min_seqlen_q=0")
     if k.dim() == v.dim() == 4 and k.shape[0] == v.shape[0] == 1:
         k, v = k[0], v[0]
@@ -103,9 +109,10 @@ def flash_attn_varlen_func(
     view = out if out is not None and out._is_view() else None  # noqa: SLF001  # torch has no other word for it
     tensors = _distinct(q, k, v, sink_ptr, out if view is None else view.clone(), *starts)
     most = (max_seqlen_q, max_seqlen_k)
-    made, lse = _Ragged.apply(*tensors, *most, scale, left, right, how_v3_bf16_cvt, bool(deterministic))  # type: ignore[no-untyped-call]
+    options = (scale, left, right, how_v3_bf16_cvt, bool(deterministic), dropout_p, return_attn_probs)
+    made, lse, *drawn = _Ragged.apply(*tensors, *most, *options)
     made = made if view is None else view.copy_(made)
-    return with_probabilities(q, made, lse if return_lse else None, return_attn_probs)
+    return with_probabilities(q, made, lse if return_lse else None, return_attn_probs, *drawn)
 
 
 class _Dense(torch.autograd.Function):
@@ -123,50 +130,49 @@ class _Dense(torch.autograd.Function):
         right: int,
         rounding: int,
         deterministic: bool,
+        dropout_p: float,
+        wanted: bool,
     ) -> Any:
-        """Return the result and the log-sum-exp, which has no gradient."""
-        out, lse = _CALLED.flash_attn_func(
-            q,
-            k,
-            v,
-            0.0,
-            scale,
-            False,
-            (left, right),
-            return_lse=True,
-            how_v3_bf16_cvt=rounding,
-            sink_ptr=sink,
-        )
-        ctx.save_for_backward(q, k, v, sink, out, lse)
-        ctx.options = (scale, left, right, rounding, deterministic)
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)  # the log-sum-exp gets none
-        return out, lse
+        """Return the result, the log-sum-exp, and the bytes of dropout if they are wanted; these have no gradient."""
+        drawn = state = None
+        if dropout_p:
+            out = q.new_empty((*q.shape[:3], v.shape[3]))
+            made = _dropped("flash_attn_func", (out, q, k, v, sink), dropout_p, scale, left, right, wanted)
+            lse, drawn, state = made
+        else:
+            out, lse = _CALLED.flash_attn_func(
+                q, k, v, 0.0, scale, False, (left, right), return_lse=True, how_v3_bf16_cvt=rounding, sink_ptr=sink,
+            )  # fmt: skip
+        ctx.save_for_backward(q, k, v, sink, out, lse, state)
+        ctx.options = (scale, left, right, rounding, deterministic, dropout_p)
+        ctx.mark_non_differentiable(*(each for each in (lse, drawn) if each is not None))
+        ctx.set_materialize_grads(False)  # the others get none
+        return (out, lse) if drawn is None else (out, lse, drawn)
 
     @staticmethod
-    def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
+    def backward(ctx: Any, dout: torch.Tensor | None, *_: Any) -> Any:
         """Return the gradients of the four tensors."""
         if dout is None:
-            return (None,) * 9
+            return (None,) * 11
         saved = ctx.saved_tensors  # once: a checkpoint computes them anew when they are asked for
         with torch.no_grad():
             made = _Dense.gradients(ctx, dout, *saved)
-        return (*_first_order("flash_attn_func", made, dout, *saved[:4]), *(None,) * 5)
+        return (*_first_order("flash_attn_func", made, dout, *saved[:4]), *(None,) * 7)
 
     @staticmethod
     def gradients(ctx: Any, dout: torch.Tensor, *saved: Any) -> tuple[Any, ...]:
         """Launch the backward kernels."""
-        q, k, v, sink, out, lse = saved
-        scale, left, right, rounding, deterministic = ctx.options
+        q, k, v, sink, out, lse, state = saved
+        scale, left, right, rounding, deterministic, dropout_p = ctx.options
         tensors = (_rows(dout), q, k, v, out, lse)
-        how = (0.0, scale, False, left, right)
+        how = (dropout_p, scale, False, left, right)
         scores, d_sink = _sinks(sink if ctx.needs_input_grad[3] else None, q.shape[0])
         made = None
-        if not deterministic and d_sink is None and scale > 0:
+        if not (deterministic or dropout_p) and d_sink is None and scale > 0:
             with suppress(NoOperatorError):  # its kernels are AMD's assembly
                 made = _CALLED.fmha_v3_bwd(*tensors, *how, False, True, _known(rounding))
         if made is None:
-            made = _CALLED.mha_bwd(*tensors, *how, True, sink=scores, d_sink=d_sink)
+            made = _CALLED.mha_bwd(*tensors, *how, True, rng_state=state, sink=scores, d_sink=d_sink)
         return _requested_gradients(ctx, made, sink, d_sink)
 
 
@@ -192,35 +198,48 @@ class _Ragged(torch.autograd.Function):
         right: int,
         rounding: int,
         deterministic: bool,
+        dropout_p: float,
+        wanted: bool,
     ) -> Any:
-        """Return the result and the log-sum-exp, which has no gradient."""
-        made, lse = _CALLED.flash_attn_varlen_func(
-            q, k, v, starts_q, starts_k, most_q, most_k, 0, 0.0, scale, 0.0, False, (left, right), return_lse=True,
-            how_v3_bf16_cvt=rounding, out=out, cu_seqlens_q_padded=padded_q, cu_seqlens_k_padded=padded_k, sink_ptr=sink,
-        )  # fmt: skip
-        ctx.save_for_backward(q, k, v, sink, made, lse, starts_q, starts_k, padded_q, padded_k)
-        ctx.options = (most_q, most_k, scale, left, right, rounding, deterministic)
+        """Return the result, the log-sum-exp, and the bytes of dropout if they are wanted; these have no gradient."""
+        drawn = state = None
+        if dropout_p:
+            made = q.new_empty((*q.shape[:2], v.shape[2])) if out is None else out
+            starts = (starts_q, starts_k)
+            if padded_q is not None or padded_k is not None:
+                starts = with_two_gaps(*starts, padded_q, padded_k)
+            rows = (*(each[None] for each in (made, q, k, v)), sink)
+            how = (dropout_p, scale, left, right, wanted, starts, (most_q, most_k))
+            lse, drawn, state = _dropped("flash_attn_varlen_func", rows, *how)
+            lse, drawn = lse[0], None if drawn is None else drawn[0]
+        else:
+            made, lse = _CALLED.flash_attn_varlen_func(
+                q, k, v, starts_q, starts_k, most_q, most_k, 0, 0.0, scale, 0.0, False, (left, right), return_lse=True,
+                how_v3_bf16_cvt=rounding, out=out, cu_seqlens_q_padded=padded_q, cu_seqlens_k_padded=padded_k, sink_ptr=sink,
+            )  # fmt: skip
+        ctx.save_for_backward(q, k, v, sink, made, lse, starts_q, starts_k, padded_q, padded_k, state)
+        ctx.options = (most_q, most_k, scale, left, right, rounding, deterministic, dropout_p)
         if out is not None:
             ctx.mark_dirty(out)
-        ctx.mark_non_differentiable(lse)
-        ctx.set_materialize_grads(False)  # the log-sum-exp gets none
-        return made, lse
+        ctx.mark_non_differentiable(*(each for each in (lse, drawn) if each is not None))
+        ctx.set_materialize_grads(False)  # the others get none
+        return (made, lse) if drawn is None else (made, lse, drawn)
 
     @staticmethod
-    def backward(ctx: Any, dout: torch.Tensor | None, _: Any) -> Any:
+    def backward(ctx: Any, dout: torch.Tensor | None, *_: Any) -> Any:
         """Return the gradients of the four tensors. Rows of no sequence have gradients of 0."""
         if dout is None:
-            return (None,) * 16
+            return (None,) * 18
         saved = ctx.saved_tensors  # once: a checkpoint computes them anew when they are asked for
         with torch.no_grad():
             made = _Ragged.gradients(ctx, dout, *saved)
-        return (*_first_order("flash_attn_varlen_func", made, dout, *saved[:4]), *(None,) * 12)
+        return (*_first_order("flash_attn_varlen_func", made, dout, *saved[:4]), *(None,) * 14)
 
     @staticmethod
     def gradients(ctx: Any, dout: torch.Tensor, *saved: Any) -> tuple[Any, ...]:
         """Launch the backward kernels."""
-        q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k = saved
-        most_q, most_k, scale, left, right, rounding, deterministic = ctx.options
+        q, k, v, sink, out, lse, starts_q, starts_k, padded_q, padded_k, state = saved
+        most_q, most_k, scale, left, right, rounding, deterministic, dropout_p = ctx.options
         dout = _rows(dout)
         sink_asks = sink is not None and ctx.needs_input_grad[3]
         padded = padded_q is not None or padded_k is not None
@@ -228,18 +247,61 @@ class _Ragged(torch.autograd.Function):
             if sink_asks:
                 dout, out, lse = _without_padding(dout, out, lse, starts_q, padded_q)
             starts_q, starts_k = with_two_gaps(starts_q, starts_k, padded_q, padded_k)
-        tensors = (dout, q, k, v, out, lse, starts_q, starts_k, most_q, most_k, 0.0, scale, False, False)
+        tensors = (
+            dout,
+            q,
+            k,
+            v,
+            out,
+            lse,
+            starts_q,
+            starts_k,
+            most_q,
+            most_k,
+            dropout_p,
+            scale,
+            False,
+            False,
+        )
         grads = tuple(torch.zeros_like(each, memory_format=torch.contiguous_format) for each in (q, k, v))
         scores, d_sink = _sinks(sink if sink_asks else None, starts_q.shape[0] - 1)
         made = None
         # The assembly takes no window but that of a causal mask, and multiplies keys of padding with zeros: NaN stays NaN.
-        if not (deterministic or padded) and d_sink is None and scale > 0 and left < 0 and right <= 0:
+        plain = not (deterministic or padded or dropout_p) and left < 0 and right <= 0
+        if plain and d_sink is None and scale > 0:
             how = (*tensors[:-1], right == 0, -1, -1, False, True, _known(rounding))
             with suppress(NoOperatorError):  # its kernels are AMD's assembly
                 made = _CALLED.fmha_v3_varlen_bwd(*how, *grads)
         if made is None:
-            made = _CALLED.mha_varlen_bwd(*tensors, left, right, True, *grads, sink=scores, d_sink=d_sink)
+            last = {"rng_state": state, "sink": scores, "d_sink": d_sink}
+            made = _CALLED.mha_varlen_bwd(*tensors, left, right, True, *grads, **last)
         return _requested_gradients(ctx, made, sink, d_sink)
+
+
+def _dropped(
+    function: str,
+    tensors: tuple[Any, ...],
+    dropout_p: float,
+    scale: float,
+    left: int,
+    right: int,
+    wanted: bool,
+    starts: tuple[Any, Any] = (None, None),
+    most: tuple[int, int] | None = None,
+) -> tuple[Any, Any, Any]:
+    """Launch attention with dropout on ``out``, q, k, v and sinks, rows in batches.
+
+    Returns:
+        The log-sum-exp, the random bytes if they are ``wanted``, else None, and seed and offset.
+    """
+    out, q, k, v, sink = tensors
+    keep, state = largest_kept(function, dropout_p), new_state(q)
+    most_q, most_k = most or (0, k.shape[1])
+    lse = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
+    drawn = new_bytes(q, most_k) if wanted else None
+    how = (dropout_p, keep, scale, left, right, 0, 0.0, *starts, most_q, -1, as_f32(sink), lse, drawn)
+    _CALLED.attention_dropout_fwd(out, q, k, v, state, *how)
+    return lse, drawn, state
 
 
 class _FirstOrder(torch.autograd.Function):
@@ -265,7 +327,7 @@ def _first_order(name: str, made: tuple[Any, ...], *sources: torch.Tensor | None
     """Give gradients a history that refuses to be differentiated, where torch records one (``create_graph=True``)."""
     if not torch.is_grad_enabled() or torch.compiler.is_compiling():
         return made
-    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)  # type: ignore[no-untyped-call]
+    found: tuple[Any, ...] = _FirstOrder.apply(name, len(sources), *sources, *made)
     return found
 
 

@@ -10,8 +10,10 @@ Imported by a trace and by nothing else.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
+from inspect import unwrap
 from types import CellType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -21,13 +23,14 @@ from aiter_prebuilt import ops
 from aiter_prebuilt.contract.gradients import DIFFERENTIABLE
 from aiter_prebuilt.devices import device, native
 from aiter_prebuilt.launch import dispatch
+from aiter_prebuilt.launch.graph_break import break_reason, is_traced
 from aiter_prebuilt.ops._common import refuse
 from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.tracing.launches import LAUNCHES, launch_of
 
 _PACKAGE: Final = ops.__name__
-#: Whose stand-ins lead here; those of other modules are functions that Dynamo shall trace instead.
-_MARKS: Final = f"{_PACKAGE}._traced"
+#: The modules of public functions.
+_HOMES: Final = sorted({*ops.HOMES.values(), *ops.COMPOSED.values(), "tuned_gemm"})
 #: Where the copies stand in ``sys.modules``: Dynamo's guards look a function's globals up by the name of its module.
 _COPIES: Final = f"{__name__}.copies"
 _NATIVE: Final[Any] = native.module()
@@ -114,6 +117,8 @@ class _Copies:
             return self.copied(value.__wrapped__)
         if isinstance(value, ModuleType) and value.__name__.startswith(f"{_PACKAGE}."):
             return self.module(value.__name__)
+        if isinstance(value, partial):
+            return partial(self.copied(value.func), *map(self.copied, value.args), **value.keywords)
         if type(value) is dict:
             return {key: self.copied(each) for key, each in value.items()}
         if type(value) in (list, tuple):
@@ -122,10 +127,9 @@ class _Copies:
 
     def function(self, function: FunctionType) -> FunctionType:
         """Return ``function`` over the globals of its module's copy."""
-        shown = function.__dict__.get("_torchdynamo_inline")
+        if break_reason(function) is not None:
+            return function
         function = function.__dict__.get("__wrapped__", function)
-        if shown is not None and shown.__module__ != _MARKS:
-            function = shown
         home = function.__globals__.get("__name__", "")
         if not home.startswith(f"{_PACKAGE}."):
             return function
@@ -134,10 +138,15 @@ class _Copies:
             cells = function.__closure__ and tuple(
                 CellType(self.copied(each.cell_contents)) for each in function.__closure__
             )
-            copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
-            copy.__kwdefaults__ = function.__kwdefaults__
-            self._functions[id(function)] = function, copy
+            self._functions[id(function)] = function, _over(function, names, cells)
         return self._functions[id(function)][1]
+
+
+def _over(function: FunctionType, names: dict[str, Any], cells: tuple[CellType, ...] | None) -> FunctionType:
+    """Return a function with the code of ``function``, other globals and another closure, and no mark."""
+    copy = FunctionType(function.__code__, names, function.__name__, function.__defaults__, cells)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
 
 
 def _differentiable(name: str, function: FunctionType) -> Callable[..., Any]:
@@ -159,14 +168,29 @@ def _differentiable(name: str, function: FunctionType) -> Callable[..., Any]:
     return stand_in
 
 
+def _marked(module: ModuleType) -> Iterator[FunctionType]:
+    """Yield the functions of a module, and the methods of its classes, that have the mark of ``ops._traced``."""
+    classes = [each for each in vars(module).values() if isinstance(each, type)]
+    for holder in (module, *(each for each in classes if each.__module__ == module.__name__)):
+        for value in vars(holder).values():
+            if isinstance(value, FunctionType) and value.__module__ == module.__name__ and is_traced(value):
+                yield value
+
+
 def _traced_functions() -> dict[str, Callable[..., Any]]:
     copies = _Copies()
     found: dict[str, Callable[..., Any]] = {}
-    for name, home in ops.HOMES.items():
-        function = getattr(copies.module(f"{_PACKAGE}.{home}"), name)
-        found[name] = _differentiable(name, function) if name in DIFFERENTIABLE else function
+    for home in _HOMES:
+        for function in _marked(import_module(f"{_PACKAGE}.{home}")):
+            name, plain = function.__qualname__, unwrap(function)
+            if str(plain.__annotations__.get("return")).startswith("Callable"):
+                # What it returns leaves the graph: it must be no copy, and Dynamo follows its mark.
+                found[name] = _over(plain, plain.__globals__, plain.__closure__)
+                continue
+            copy = copies.function(function)
+            found[name] = _differentiable(name, copy) if name in DIFFERENTIABLE else copy
     return found
 
 
-#: Name of each public function that has an operator -> what Dynamo traces.
+#: Name of each marked function, with its class if it is a method -> what Dynamo traces.
 TRACED: Final = _traced_functions()

@@ -166,6 +166,7 @@ def _names() -> dict[str, Any]:
         "graph_pool_handle": lambda: (0, 0),
         "is_current_stream_capturing": graphs.captures,
         "is_initialized": lambda: True,
+        "_initialized": True,  # checkpoint reads it, and keeps the states of generators where it holds
         "init": lambda: None,
         "_lazy_init": lambda: None,
         "_is_compiled": lambda: True,

@@ -31,7 +31,7 @@ _DRAWS: Final = (
 )  # fmt: skip
 
 
-class Generator(_PLAIN):  # type: ignore[misc]
+class Generator(_PLAIN):
     """``torch.Generator``, for devices as for the processor."""
 
     def __new__(cls, device: Any = "cpu") -> Any:
@@ -172,7 +172,7 @@ def _set_states(states: Any) -> None:
 
 def install(count: int) -> None:
     """Replace ``torch.Generator``, and make the default generators of ``count`` devices."""
-    torch.Generator = Generator  # type: ignore[misc]
+    torch.Generator = Generator
     cuda: Any = torch.cuda
     cuda.default_generators = tuple(Generator(torch.device("cuda", ordinal)) for ordinal in range(count))
     names = {

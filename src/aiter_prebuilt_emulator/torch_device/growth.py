@@ -123,5 +123,5 @@ def _grown(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, An
     made = func(*args, **{**kwargs, "out": fresh[0] if one else type(out)(fresh)})
     for each, new in zip(outs, fresh, strict=True):
         place = memory.place_of(each)
-        each.set_(new if place is None else memory.put(new, place))  # type: ignore[call-overload]
+        each.set_(new if place is None else memory.put(new, place))
     return out if one else type(made)(outs)

@@ -114,7 +114,7 @@ def _is_view(name: str, args: tuple[Any, ...]) -> bool:
     if name not in {"reshape", "flatten"} and not (name == "contiguous" and len(args) == 1):
         return False
     with torch._C.DisableTorchFunction():
-        return args[0].is_contiguous()
+        return bool(args[0].is_contiguous())
 
 
 def _generator(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -9,13 +9,19 @@ from __future__ import annotations
 
 import shutil
 import sys
+from email.parser import HeaderParser
 from pathlib import Path
 
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: object = None) -> str:
-    """Copy ``PKG-INFO`` of the archive in the working directory; the name of the folder made."""
+    """Copy ``PKG-INFO`` of the archive in the working directory; the name of the folder made.
+
+    pip 23 reads the distribution's name from the folder's, newer ones from the file.
+    """
     del config_settings
-    folder = Path(metadata_directory) / "archive.dist-info"
+    facts = HeaderParser().parsestr(Path("PKG-INFO").read_text(encoding="utf-8"), headersonly=True)
+    name = str(facts["Name"]).replace("-", "_")
+    folder = Path(metadata_directory) / f"{name}-{facts['Version']}.dist-info"
     folder.mkdir()
     shutil.copyfile("PKG-INFO", folder / "METADATA")
     return folder.name

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "machine/configuration.h"
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 

@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "execute/lines.h"
-#include "machine/configuration.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 

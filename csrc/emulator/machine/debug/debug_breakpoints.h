@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "machine/load/code_object.h"
-#include "machine/trace/trace_filter.h"
+#include "machine/settings/trace_filter.h"
 
 namespace apb::emu {
 

@@ -10,9 +10,9 @@
 #include <system_error>
 #include <thread>
 
-#include "machine/configuration.h"
 #include "machine/debug/debug_commands.h"
 #include "machine/debug/debug_state.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -7,7 +7,7 @@
 #include "machine/debug/debug_channel.h"
 #include "machine/debug/debug_look.h"
 #include "machine/debug/debug_state.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "isa/decode.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

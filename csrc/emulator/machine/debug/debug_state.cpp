@@ -4,7 +4,7 @@
 #include <chrono>
 
 #include "machine/debug/debug_channel.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 #include "machine/schedule/interrupt.h"
 
 namespace apb::emu {

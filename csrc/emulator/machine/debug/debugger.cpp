@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "machine/configuration.h"
 #include "machine/debug/debug_channel.h"
 #include "machine/debug/debug_state.h"
-#include "machine/instruction_observer.h"
+#include "machine/observe/instruction_observer.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

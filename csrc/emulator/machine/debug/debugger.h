@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 
 namespace apb::emu {
 

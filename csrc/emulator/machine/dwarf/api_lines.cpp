@@ -6,13 +6,13 @@
 #include <string>
 
 #include "apb_emulator.h"
-#include "machine/configuration.h"
 #include "machine/dwarf/debug_sections.h"
 #include "machine/dwarf/source_lines.h"
-#include "machine/json.h"
 #include "machine/load/elf.h"
 #include "machine/load/fatbin.h"
 #include "machine/load/functions.h"
+#include "machine/output/json.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

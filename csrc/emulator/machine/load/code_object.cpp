@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <atomic>
 
-#include "machine/configuration.h"
 #include "machine/dwarf/debug_sections.h"
 #include "machine/load/elf.h"
 #include "machine/load/fatbin.h"
@@ -14,6 +13,7 @@
 #include "machine/load/relocation.h"
 #include "machine/memory/allocations.h"
 #include "machine/memory/arena.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

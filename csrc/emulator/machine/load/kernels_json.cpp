@@ -2,11 +2,11 @@
 #include <cstdlib>
 #include <memory>
 
-#include "machine/json.h"
 #include "machine/load/descriptor.h"
 #include "machine/load/fatbin.h"
 #include "machine/load/functions.h"
 #include "machine/load/kernels.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

@@ -7,8 +7,8 @@
 #include <ranges>
 #include <utility>
 
-#include "machine/configuration.h"
 #include "machine/memory/allocations_state.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -12,11 +12,11 @@
 #include <utility>
 
 #include "machine/check/findings.h"
-#include "machine/configuration.h"
-#include "machine/json.h"
-#include "machine/output_file.h"
+#include "machine/output/json.h"
+#include "machine/output/output_file.h"
 #include "machine/profile/dispatch_log.h"
 #include "machine/profile/timeline.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -14,11 +14,11 @@
 #include <tuple>
 #include <vector>
 
-#include "machine/configuration.h"
-#include "machine/json.h"
 #include "machine/load/descriptor.h"
-#include "machine/output_file.h"
+#include "machine/output/json.h"
+#include "machine/output/output_file.h"
 #include "machine/profile/pmc.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

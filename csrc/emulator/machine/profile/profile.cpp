@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <ctime>
 
-#include "machine/configuration.h"
 #include "machine/profile/dispatch_log.h"
 #include "machine/profile/group_profile.h"
 #include "machine/profile/timeline.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

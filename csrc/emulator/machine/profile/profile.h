@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 #include "machine/profile/estimate.h"
 #include "machine/profile/pieces.h"
 #include "machine/profile/sites.h"

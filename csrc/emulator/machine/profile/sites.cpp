@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "isa/decode.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

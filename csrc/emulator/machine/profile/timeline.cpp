@@ -13,9 +13,9 @@
 #include <vector>
 
 #include "isa/decode.h"
-#include "machine/configuration.h"
-#include "machine/json.h"
-#include "machine/output_file.h"
+#include "machine/output/json.h"
+#include "machine/output/output_file.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

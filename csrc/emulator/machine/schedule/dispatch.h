@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "execute/wave.h"
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 #include "machine/schedule/launch.h"
 
 namespace apb::emu {

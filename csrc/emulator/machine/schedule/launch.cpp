@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "isa/decode.h"
-#include "machine/configuration.h"
 #include "machine/memory/allocations.h"
 #include "machine/profile/counters.h"
 #include "machine/schedule/dispatch.h"
@@ -18,6 +17,7 @@
 #include "machine/schedule/pool.h"
 #include "machine/schedule/scheduler.h"
 #include "machine/schedule/services.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -11,7 +11,7 @@
 #include <system_error>
 #include <thread>
 
-#include "machine/configuration.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <new>
 
-#include "machine/configuration.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

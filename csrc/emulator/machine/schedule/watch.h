@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 
 namespace apb::emu {
 

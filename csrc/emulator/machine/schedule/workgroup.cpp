@@ -9,9 +9,9 @@
 #include "isa/decode.h"
 #include "machine/check/checks.h"
 #include "machine/check/findings.h"
-#include "machine/configuration.h"
 #include "machine/load/program.h"
 #include "machine/schedule/wave_setup.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 #include "machine/schedule/dispatch.h"
 #include "machine/schedule/interrupt.h"
 #include "machine/schedule/spin.h"

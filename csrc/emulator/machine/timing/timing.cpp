@@ -10,10 +10,10 @@
 #include <map>
 #include <mutex>
 
-#include "machine/configuration.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 #include "machine/profile/counters.h"
 #include "machine/schedule/dispatch.h"
+#include "machine/settings/configuration.h"
 #include "machine/timing/timing_group.h"
 
 namespace apb::emu {

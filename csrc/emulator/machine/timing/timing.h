@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 
 namespace apb::emu {
 

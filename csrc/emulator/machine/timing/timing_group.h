@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "machine/observers.h"
+#include "machine/observe/observers.h"
 #include "machine/timing/timing_replay.h"
 
 namespace apb::emu {

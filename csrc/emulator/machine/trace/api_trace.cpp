@@ -4,8 +4,8 @@
 #include <string>
 
 #include "apb_emulator.h"
-#include "machine/configuration.h"
-#include "machine/trace/trace_filter.h"
+#include "machine/settings/configuration.h"
+#include "machine/settings/trace_filter.h"
 
 using namespace apb::emu;
 

@@ -7,10 +7,10 @@
 #include <cerrno>
 #include <vector>
 
-#include "machine/configuration.h"
 #include "machine/dwarf/source_lines.h"
-#include "machine/instruction_observer.h"
+#include "machine/observe/instruction_observer.h"
 #include "machine/schedule/dispatch.h"
+#include "machine/settings/configuration.h"
 #include "machine/trace/trace_record.h"
 
 namespace apb::emu {

@@ -6,7 +6,7 @@
 #include "execute/lines.h"
 #include "isa/decode.h"
 #include "isa/print.h"
-#include "machine/json.h"
+#include "machine/output/json.h"
 
 namespace apb::emu {
 namespace {

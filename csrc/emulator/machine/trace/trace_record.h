@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "execute/wave.h"
-#include "machine/trace/trace_filter.h"
+#include "machine/settings/trace_filter.h"
 
 namespace apb::emu {
 

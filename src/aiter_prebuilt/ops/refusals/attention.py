@@ -12,7 +12,6 @@ if TYPE_CHECKING:
 
 
 def refuse_flash_attn_func(
-    dropout_p: float,
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
     cu_seqlens_q: torch.Tensor | None,
@@ -20,8 +19,6 @@ def refuse_flash_attn_func(
     num_splits: int,
 ) -> None:
     """Refuse the options of ``flash_attn_func`` that no kernel covers."""
-    if dropout_p:
-        raise refuse("flash_attn_func", "dropout_p", dropout_p, "0.0")
     if bias is not None:
         raise refuse("flash_attn_func", "bias", bias, "None")
     if alibi_slopes is not None:

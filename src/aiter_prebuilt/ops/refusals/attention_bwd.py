@@ -12,15 +12,12 @@ if TYPE_CHECKING:
 
 
 def refuse_mha_bwd(
-    dropout_p: float,
     dbias: torch.Tensor | None,
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``mha_bwd`` that no kernel covers."""
-    if dropout_p:
-        raise refuse("mha_bwd", "dropout_p", dropout_p, "0.0")
     if dbias is not None:
         raise refuse("mha_bwd", "dbias", dbias, "None")
     if bias is not None:
@@ -32,15 +29,12 @@ def refuse_mha_bwd(
 
 
 def refuse_mha_varlen_bwd(
-    dropout_p: float,
     alibi_slopes: torch.Tensor | None,
     gen: torch.Tensor | None,
     cu_seqlens_q_padded: torch.Tensor | None,
     cu_seqlens_k_padded: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``mha_varlen_bwd`` that no kernel covers."""
-    if dropout_p:
-        raise refuse("mha_varlen_bwd", "dropout_p", dropout_p, "0.0")
     if alibi_slopes is not None:
         raise refuse("mha_varlen_bwd", "alibi_slopes", alibi_slopes, "None")
     if gen is not None:

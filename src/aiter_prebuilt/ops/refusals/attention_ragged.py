@@ -11,12 +11,8 @@ if TYPE_CHECKING:
     import torch
 
 
-def refuse_flash_attn_varlen_func(
-    dropout_p: float, bias: torch.Tensor | None, alibi_slopes: torch.Tensor | None
-) -> None:
+def refuse_flash_attn_varlen_func(bias: torch.Tensor | None, alibi_slopes: torch.Tensor | None) -> None:
     """Refuse the options of ``flash_attn_varlen_func`` that no kernel covers."""
-    if dropout_p:
-        raise refuse("flash_attn_varlen_func", "dropout_p", dropout_p, "0.0")
     if bias is not None:
         raise refuse("flash_attn_varlen_func", "bias", bias, "None")
     if alibi_slopes is not None:

@@ -5,8 +5,8 @@
 #include <cstdio>
 #include <string>
 
-#include "configuration.h"
-#include "json.h"
+#include "machine/output/json.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 

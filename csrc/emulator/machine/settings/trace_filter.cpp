@@ -1,4 +1,4 @@
-#include "machine/trace/trace_filter.h"
+#include "machine/settings/trace_filter.h"
 
 #include <algorithm>
 #include <charconv>

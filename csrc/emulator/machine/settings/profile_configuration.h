@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "machine/configuration.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include "configuration.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 

@@ -1,4 +1,4 @@
-#include "json.h"
+#include "machine/output/json.h"
 
 #include <cstdio>
 

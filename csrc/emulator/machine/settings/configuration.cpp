@@ -1,6 +1,6 @@
 // Environment to record. Every word that is not understood is a problem with the variable's name in it, never a
 // default.
-#include "configuration.h"
+#include "machine/settings/configuration.h"
 
 #include <sched.h>
 
@@ -10,8 +10,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "machine/profile/profile_configuration.h"
-#include "visible.h"
+#include "machine/settings/profile_configuration.h"
+#include "machine/settings/visible.h"
 
 namespace apb::emu {
 namespace {

@@ -31,7 +31,7 @@
 
 #include "execute/processor.h"
 #include "isa/instruction.h"
-#include "machine/trace/trace_filter.h"
+#include "machine/settings/trace_filter.h"
 
 namespace apb::emu {
 

@@ -1,4 +1,4 @@
-#include "visible.h"
+#include "machine/settings/visible.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "machine/profile/profile_configuration.h"
+#include "machine/settings/profile_configuration.h"
 
 #include <regex.h>
 

@@ -1,4 +1,4 @@
-#include "output_file.h"
+#include "machine/output/output_file.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
-#include "configuration.h"
+#include "machine/settings/configuration.h"
 
 namespace apb::emu {
 
