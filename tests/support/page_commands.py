@@ -71,8 +71,8 @@ NOT_OURS: Final = {
     "python3 -m nox": "a session takes minutes; CI runs each",
     "python3 -m venv": "needs the network; nox -s airgap",
     "pip install --no-deps --require-hashes": "needs the network; nox -s airgap",
-    "pip install --group": "needs the network; nox -s airgap",
     "export ": "sets variables of the reader's shell",
+    "gh attestation verify": "needs GitHub and a published wheel",
     "sha256sum -c SHA256SUMS": "needs a mirror; tests/dist/test_offline.py",
     ".ci/run": "runs all tests, this one too",
     "python ci/gpu_check.py": "needs a GPU",
@@ -107,13 +107,18 @@ def blocks() -> Iterator[PageBlock]:
 
 
 def commands() -> dict[str, str]:
-    """Return each command line of a page, with the page that has it first."""
+    """Return each command of a page, lines that a backslash joins as one, with the page that has it first."""
     found: dict[str, str] = {}
     for block in blocks():
-        for line in block.text.splitlines() if not block.language else ():
+        for line in joined(block.text) if not block.language else ():
             if line.strip() and not line.startswith(NO_COMMANDS.get(block.page, ("\0",))):
                 found.setdefault(line.strip(), block.page)
     return found
+
+
+def joined(text: str) -> list[str]:
+    """Split a text into lines. A backslash at the end of one joins the next."""
+    return re.sub(r"\\\n\s*", "", text).splitlines()
 
 
 def without_comment(line: str) -> str:

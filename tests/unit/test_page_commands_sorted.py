@@ -50,6 +50,10 @@ def test_pictures_and_output_are_still_on_their_pages() -> None:
         assert all(f"\n{start}" in text for start in starts), name
 
 
+def test_a_backslash_joins_lines() -> None:
+    assert page_commands.joined("a b \\\n    -c\nd\n") == ["a b -c", "d"]
+
+
 def test_a_new_command_is_noticed() -> None:
     assert page_commands.reason("python -m build_tools frobnicate") is None
     assert page_commands.place("python -m build_tools frobnicate") == "checkout"
