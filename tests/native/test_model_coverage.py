@@ -140,8 +140,10 @@ def test_the_table_for_people() -> None:
         for place, line in enumerate(lines)
         if line.split() == ["call", "tokens", "served", "by", "proved"]
     ]
-    norm = next(line for line in lines[head:] if line.split()[:1] == ["rms_norm"])
-    assert "decode 1/64, prefill" in norm and "rms_norm_row[" in norm and norm.endswith("yes")
+    place = next(at for at, line in enumerate(lines) if at > head and line.split()[:1] == ["rms_norm"])
+    norm = lines[place]
+    assert "rms_norm_row[" in norm and norm.endswith("yes")
+    assert lines[place + 1].split() == ["1/64,"] and lines[place + 2].split() == ["prefill"]  # below "decode"
     assert lines[-1].startswith("gfx950: ") and "are proved" in lines[-1]
     text = " ".join(done.stdout.split())
     assert "vllm_rms_norm, a call of rms_norm: rms_norm(bf16[M, H], bf16[H], eps)" in text
@@ -154,7 +156,7 @@ def test_the_table_for_people() -> None:
         (("--model", "llama4"), "ArgumentError: No model 'llama4'. Did you mean 'llama3'? The models are: llama3, qwen3moe, "),
         (("--model", "llama3", "--engine", "trt"), "ArgumentError: No engine 'trt'. The engines are: vllm, sglang"),
         (("--model", "llama3", "--target", "sm_90"), "ArgumentError: Cannot show coverage of sm_90: AITER serves models only"),
-        (("--model", "llama3", "--target", "gfx950"), "NoBundleError: Cannot serve calls of models on gfx950: its target"),
+        (("--model", "llama3", "--target", "gfx950"), "NoBundleError: Cannot serve calls of models on gfx950: no bundle for gfx950"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_an_error_with_its_name(words: tuple[str, ...], said: str) -> None:
