@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -37,7 +38,10 @@ def registered(seen: list[NativeCall] | None = None) -> Iterator[Any]:
     Args:
         seen: gets each call of a kernel.
     """
-    from aiter_prebuilt.tracing import library
+    from aiter_prebuilt.tracing import (
+        functions,  # noqa: F401  # makes its copies now: later ones would keep what a test had changed for itself
+        library,
+    )
 
     kernels = torch.library.Library("aiter_prebuilt", "IMPL")
     for name, kernel in KERNELS.items():
@@ -57,6 +61,13 @@ def recorded() -> Iterator[list[NativeCall]]:
         kernels.impl(launch._name.partition("::")[2], _noted(name, lambda *_: None, seen), "CPU")
     yield seen
     kernels._destroy()
+
+
+def as_traced(module: ModuleType) -> ModuleType:
+    """Return the copy of a module of ``ops`` that a trace sees: what a test changes of it must change there, too."""
+    from aiter_prebuilt.tracing import functions
+
+    return sys.modules[f"{functions.__name__}.copies.{module.__name__.rpartition('.')[2]}"]
 
 
 def _noted(name: str, kernel: Callable[..., Any], seen: list[NativeCall] | None) -> Callable[..., Any]:

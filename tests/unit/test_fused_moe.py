@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,13 +32,6 @@ def compiled(library: Any) -> Iterator[Any]:
     torch._dynamo.reset()
     yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
     torch._dynamo.reset()
-
-
-def _as_traced() -> Any:
-    """The module of 8-bit mixtures as a trace sees it: a copy, whose names a test can change."""
-    from aiter_prebuilt.tracing import functions
-
-    return sys.modules[f"{functions.__name__}.copies.{_fused_moe_8bit.__name__.rpartition('.')[2]}"]
 
 
 def _weight(rows: int, columns: int, kind: Any, quant_type: int) -> tuple[Any, Any, Any]:
@@ -274,13 +266,13 @@ def test_aiters_assembly_is_taken_where_its_rule_says_so(
 ) -> None:
     """On gfx950, whose fp8 this is: of tokens that are weighted before the first product."""
     seen: list[bool] = []
-    before = _as_traced()._assembly
+    before = torch_kernels.as_traced(_fused_moe_8bit)._assembly
 
     def noted(*given: Any) -> bool:
         seen.append(before(*given))
         return seen[-1]
 
-    monkeypatch.setattr(_as_traced(), "_assembly", noted)
+    monkeypatch.setattr(torch_kernels.as_traced(_fused_moe_8bit), "_assembly", noted)
     arguments, exact = _call(FP8, 2, tokens, 512)
     for name in ("w1", "w2"):
         arguments[name] = ap.shuffle_weight(arguments[name])
@@ -387,13 +379,13 @@ def test_asm_moe_tkw1_weights_tokens_first(
     seen: list[str] = []
 
     def noting(name: str) -> None:
-        own = getattr(_as_traced(), name)
+        own = getattr(torch_kernels.as_traced(_fused_moe_8bit), name)
 
         def noted(*given: Any) -> Any:
             seen.append(name)
             return own(*given)
 
-        monkeypatch.setattr(_as_traced(), name, noted)
+        monkeypatch.setattr(torch_kernels.as_traced(_fused_moe_8bit), name, noted)
 
     noting("_assembled")
     noting("_ours")

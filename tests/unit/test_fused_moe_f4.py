@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,13 +83,6 @@ class Drawn:
         return result
 
 
-def _as_traced() -> Any:
-    """The module of 4-bit mixtures as a trace sees it: a copy, made before or after a test changes a name of the module."""
-    from aiter_prebuilt.tracing import functions
-
-    return sys.modules[f"{functions.__name__}.copies.{_fused_moe_f4.__name__.rpartition('.')[2]}"]
-
-
 def _coded(rows: Any, bits: int) -> Any:
     """Codes of groups of 32, by AITER's own rule, and back."""
     groups = rows.float().reshape(-1, 32)
@@ -112,7 +104,7 @@ def test_gpt_oss_as_vllm_calls_it(
     served: Any, gate_mode: Any, bits: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Drawn(9 if bits < 16 else 7)
-    for module in (_fused_moe_f4, _as_traced()):
+    for module in (_fused_moe_f4, torch_kernels.as_traced(_fused_moe_f4)):
         monkeypatch.setattr(module, "_BOUNDS", {True: 8, False: 8})
     w1, w2, scale1, scale2 = drawn.arguments(gate_mode == "interleave")
     found = served(
@@ -137,7 +129,7 @@ def test_the_type_of_rows_may_be_said(
     served: Any, kind: Any, bits: int, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     drawn = Drawn(5)
-    for module in (_fused_moe_f4, _as_traced()):
+    for module in (_fused_moe_f4, torch_kernels.as_traced(_fused_moe_f4)):
         monkeypatch.setattr(module, "_BOUNDS", dict.fromkeys((True, False), 9 if few else 1))
     w1, w2, scale1, scale2 = drawn.arguments(True)
     found = served(
@@ -157,7 +149,7 @@ def test_rows_of_choices_apart_have_the_type_of_those_together(
 ) -> None:
     """The bound is of tokens, of which there are fewer than rows."""
     drawn = Drawn(tokens)
-    for module in (_fused_moe_f4, _as_traced()):
+    for module in (_fused_moe_f4, torch_kernels.as_traced(_fused_moe_f4)):
         monkeypatch.setattr(module, "_BOUNDS", {True: 8, False: 8})
     w1, w2, scale1, scale2 = drawn.arguments(True)
     together, apart = (
