@@ -45,6 +45,8 @@ NOT_CHECKOUT: Final = {
     "build_tools tune-request misses.jsonl": "needs a log, writes into the checkout; tests/unit/test_tuned.py",
     "build_tools mirror build": "needs the network; nox -s airgap",
     "build_tools mirror deploy": "needs dist; tests/dist/test_offline.py",
+    "build_tools update-pins --behind": "asks an index; tests/unit/test_locks.py",
+    "build_tools update-pins ruff": "asks an index, changes the checkout; tests/unit/test_locks.py",
     "build_tools new-operator": "changes the checkout; tests/unit/test_scaffold.py",
     "--operator my_op": "an operator of the reader's; tests/unit/test_scaffold.py",
     "--root FOLDER": "a tree of the reader's; tests/emulator/test_own_tree.py",
