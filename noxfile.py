@@ -487,6 +487,13 @@ def rehearse(session: nox.Session) -> None:
 
 
 @shared
+def lifecycle(session: nox.Session) -> None:
+    """Sign the wheels in ``dist`` with a key that is thrown away; mirror, install, upgrade, damage, yank and remove them."""
+    install(session, *locks("release", "lock"))
+    run(session, "python", "-m", "lifecycle", *session.posargs, env={"PYTHONPATH": "src:ci"})
+
+
+@shared
 def generate(session: nox.Session) -> None:
     """Write the generated files again: what the manifests say elsewhere, the C++ layout header, CI matrix and workflow."""
     build_tools(session, "generate")

@@ -1,0 +1,1 @@
+"""What a release goes through, from its signature to its removal."""
