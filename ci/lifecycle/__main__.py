@@ -106,8 +106,9 @@ def find_flipped_bytes(life: Life, places: Sequence[Place]) -> None:
         flip(bundle)
         told = place.ours(place.program("aiter-prebuilt"), "verify", "--key", str(life.public), fails=True)
         named(told, bundle.name)
-        again = ("--force-reinstall",) if place.installer == "pip" else ("--reinstall",)
-        place.install(stable, *again, life.package)
+        again = "--force-reinstall" if place.installer == "pip" else "--reinstall --no-cache"
+        named(told, again)
+        place.install(stable, *again.split(), life.package)
         place.works(VERSION)
     life.see("a flipped byte of an installed bundle is found by verify; installing again mends it")
     (wheel,) = stable.rglob(f"aiter_prebuilt_{life.target}-{VERSION}-*.whl")

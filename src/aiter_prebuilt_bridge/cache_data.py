@@ -246,7 +246,8 @@ def summary() -> list[dict[str, Any]]:
 
 def _again(target: str) -> str:
     """Return the remedy for a damaged data wheel. The runtime knows from where it was installed."""
-    from aiter_prebuilt.bundles.wheel_source import pip_options
+    from aiter_prebuilt.bundles.wheel_source import install_options, installer
 
+    program, again = installer()
     wheel = f"aiter-prebuilt-bridge-{target}"
-    return f"Install the wheel again: pip install {pip_options()}--force-reinstall --no-deps {wheel}"
+    return f"Install the wheel again: {program} {install_options()}{again} --no-deps {wheel}"

@@ -150,7 +150,7 @@ def test_a_remedy_names_the_place_that_this_installation_came_from(
     if record is not None:
         (info / "direct_url.json").write_text(record.replace("HERE", str(tmp_path)))
     monkeypatch.syspath_prepend(tmp_path / "site")
-    for name in wheel_source._CONFIGURED:
+    for name in wheel_source._CONFIGURED["pip"]:
         monkeypatch.delenv(name, raising=False)
     line = extras.pip_line("gfx942", upgrade=True)
     assert line == f"pip install {options.replace('HERE', str(tmp_path))}--upgrade 'aiter-prebuilt[gfx942]'"
@@ -169,3 +169,23 @@ def test_a_remedy_names_no_folder_where_pip_is_configured(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv(variable, "somewhere")
     assert extras.pip_line("gfx942") == "pip install 'aiter-prebuilt[gfx942]'"
+
+
+@pytest.mark.parametrize("variable", ["", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_FIND_LINKS"])
+def test_a_remedy_is_uvs_where_uv_installed(
+    variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "aiter_prebuilt-0.1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
+    (info / "INSTALLER").write_text("uv")
+    monkeypatch.syspath_prepend(tmp_path)
+    for name in wheel_source._CONFIGURED["uv"]:
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_FIND_LINKS", "of pip, which uv does not read")
+    if variable:
+        monkeypatch.setenv(variable, "somewhere")
+    place = "" if variable else "--no-index --find-links dist "
+    line = extras.pip_line("gfx942", reinstall=True)
+    # uv links what it installs to its cache: a file that is damaged in one is damaged in the other.
+    assert line == f"uv pip install {place}--reinstall --no-cache 'aiter-prebuilt[gfx942]'"

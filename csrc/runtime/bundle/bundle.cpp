@@ -29,8 +29,10 @@ constexpr std::size_t kHashedHeader = offsetof(Header, digest);
 bool Bundle::damaged(std::string found, Error& error) const {
   std::string fix = "Reinstall the wheel that owns this file";
   if (root_.data != nullptr) {
-    fix = cat("Reinstall it: pip install --force-reinstall --no-deps ", text(root().distribution),
-              "==", text(root().version));
+    // uv links files to its cache: what is damaged here is damaged there, too.
+    const std::string wheel = cat(text(root().distribution), "==", text(root().version));
+    fix = cat("Reinstall it: pip install --force-reinstall --no-deps ", wheel,
+              ", or uv pip install --reinstall --no-cache --no-deps ", wheel);
   }
   if (const std::string change = file_.change(); !change.empty()) {
     found = cat(change, "; ", found);

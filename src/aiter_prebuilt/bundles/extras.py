@@ -17,7 +17,7 @@ def extra_of(target: str, profile: str = "ck-free") -> str:
 
 
 def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, version: str = "") -> str:
-    """Return the pip command that installs the package with these extras, from where this installation came.
+    """Return the command that installs the package with these extras, from where this installation came, by what installed it.
 
     Every message about a missing or damaged wheel has the command from here.
 
@@ -27,15 +27,16 @@ def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, versi
         reinstall: write files again that are there.
         version: of the package; any when empty.
     """
-    flags = f"{'--upgrade ' if upgrade else ''}{'--force-reinstall ' if reinstall else ''}"
     wanted = (
         f"aiter-prebuilt{'[' + ','.join(extras) + ']' if extras else ''}{'==' + version if version else ''}"
     )
     from shlex import quote  # late: each import of the package reads this file
 
-    from aiter_prebuilt.bundles.wheel_source import pip_options
+    from aiter_prebuilt.bundles.wheel_source import install_options, installer
 
-    return f"pip install {pip_options()}{flags}{quote(wanted)}"
+    program, again = installer()
+    flags = f"{'--upgrade ' if upgrade else ''}{again + ' ' if reinstall else ''}"
+    return f"{program} {install_options()}{flags}{quote(wanted)}"
 
 
 def nothing_installed() -> str:
