@@ -1,1 +1,1 @@
-"""What a release goes through, from its signature to its removal."""
+"""Take a release through its life, from its signature to its removal."""

@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 
 
 class LifecycleError(Exception):
-    """A step did not end as it must: what ran, what it printed."""
+    """Tells of a step that did not end as it must."""
 
 
 @dataclass(slots=True)
@@ -44,7 +44,7 @@ class Life:
 
     @property
     def package(self) -> str:
-        """What is installed: the runtime, a target's bundle, and the device that executes it."""
+        """Return what is installed: the runtime, a target's bundle, and the device that executes it."""
         return f"aiter-prebuilt[{self.target},emulator]"
 
     def see(self, fact: str) -> None:
