@@ -566,9 +566,7 @@ def _ruled(sizes: Mapping[str, int], empty: float, causal: bool) -> Listed:
     starts = [int(place) for place in draw_queries(rng, shape, sizes)]
     firsts = [int(place) for place in draw_contexts(rng, shape, sizes, empty)]
     queries, pages, ends = contexts(starts, firsts, [size] * sizes["B"], size, fold, 1 if fold > 1 else 0)
-    made = shared_out(
-        Workload(queries, pages, ends, heads, size, max(1, 16 // size), units, units, causal)
-    )
+    made = shared_out(Workload(queries, pages, ends, heads, size, max(1, 16 // size), units, units, causal))
     rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
     return (
         made.works,

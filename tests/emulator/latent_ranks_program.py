@@ -1,5 +1,5 @@
-"""A child of ``test_latent_lists.py``: ``mla_decode_fwd`` on each rank of context parallelism, with lists and without, on torch of
-the embedded device. The results of all ranks, merged by their logarithms, are attention over the whole sequences.
+"""A child of ``test_latent_lists.py``: ``mla_decode_fwd`` on each rank of context parallelism, with lists and without, on torch
+of the embedded device. The results of all ranks, merged by their logarithms, are attention over the whole sequences.
 
 Arguments: the target, its own fp8.
 """
@@ -31,8 +31,9 @@ class Call(NamedTuple):
 
 
 CALLS = [
-    Call(16, 4, 4, (13, 64, 2)), Call(32, 3, 3, (23, 7)), Call(64, 1, 7, (40, 6)), Call(5, 2, 2, (1, 33)), Call(128, 2, 3, (5, 41)),
-    Call(16, 1, 8, (3, 90)), Call(16, 3, 2, (1, 51), ("fp8", "fp8")), Call(8, 4, 3, (2, 37), ("bf16", "fp8")),
+    Call(16, 4, 4, (13, 64, 2)), Call(32, 3, 3, (23, 7)), Call(64, 1, 7, (40, 6)), Call(5, 2, 2, (1, 33)),
+    Call(128, 2, 3, (5, 41)), Call(16, 1, 8, (3, 90)), Call(16, 3, 2, (1, 51), ("fp8", "fp8")),
+    Call(8, 4, 3, (2, 37), ("bf16", "fp8")),
 ]  # fmt: skip
 
 

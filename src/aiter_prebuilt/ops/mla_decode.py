@@ -74,9 +74,9 @@ def mla_decode_fwd(
     types of our kernel, which reads no key that is not listed. All else is taken by our kernel. Of a batch without keys ``o`` is
     0, but for one part or works by the assembly, which leaves it.
 
-    With ``cp_world_size`` above 1 the keys are those of one rank of context parallelism, dealt out in turn: key j of this rank is
-    key ``j * cp_world_size + cp_rank`` of the whole sequence, and the mask is that of the whole sequence. A token that sees no key
-    of this rank has 0 and -inf, so that results of all ranks can be merged by their logarithms. A kernel of ours takes it.
+    With ``cp_world_size`` above 1 the keys are those of one rank of context parallelism, dealt out in turn. Key j of this rank is
+    key ``j * cp_world_size + cp_rank`` of the whole sequence, and the mask is that of the whole sequence. A token that sees no
+    key of this rank has 0 and -inf, so that results of all ranks can be merged by their logarithms. A kernel of ours takes it.
 
     Args:
         q: [tokens, heads, 576] bf16, fp16 or the target's fp8.
@@ -108,8 +108,8 @@ def mla_decode_fwd(
         intra_batch_mode: accepted and ignored.
         return_logits: accepted and ignored.
         return_lse: the logarithms are wanted, which without it are written only where parts were made one.
-        g_kv_indptr: [batches + 1] int32, where the keys of each whole sequence would begin in a list of all ranks' keys. It is read,
-            and needed, where ``cp_world_size`` is above 1.
+        g_kv_indptr: [batches + 1] int32, where the keys of each whole sequence would begin in a list of all ranks' keys. It is
+            needed, and read, where ``cp_world_size`` is above 1.
         cp_world_size: ranks that the keys are dealt out to, 1 to 2**30 - 1. Above 1 pages have one key.
         cp_rank: this rank, 0 to ``cp_world_size - 1``; ignored where there is one.
         causal: a query sees the keys up to its own place; False: all of this rank.
