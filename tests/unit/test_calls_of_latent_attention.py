@@ -127,6 +127,15 @@ def test_a_size_of_pages_is_that_of_the_cache() -> None:
             decode(q, kv, o, borders, borders, keys, last, 1, num_kv_splits=3, **size)
 
 
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_page_has_a_key(size: int) -> None:
+    """A cache with pages of no key is refused by its page size, not by a kernel's condition."""
+    q, _, o, borders, _, keys, last = latent(2, 16)
+    kv = zeros(9, max(size, 0), 1, 576, dtype=BF16)
+    with pytest.raises(UnsupportedError, match=rf"mla_decode_fwd\(page_size={size}\).*page_size=1 and more"):
+        decode(q, kv, o, borders, borders, keys, last, 1, size, num_kv_splits=3)
+
+
 def test_no_part_of_a_context_is_no_number_of_parts() -> None:
     with pytest.raises(
         UnsupportedError, match=r"mla_decode_fwd\(num_kv_splits=0\).*Use num_kv_splits=None or 1 to 4096"

@@ -164,6 +164,8 @@ def _decoded(
     ranks, rank = _ranks(cp_world_size, cp_rank, g_kv_indptr, page_size)
     lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
     try:
+        if page_size < 1:
+            raise refuse("mla_decode_fwd", "page_size", page_size, "1 and more")
         if page_size != kv_buffer.shape[1]:
             raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
         scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
@@ -197,7 +199,7 @@ def _plan(
     *lists, _q_scale, _kv_scale, g_kv_indptr, return_lse, cp_world_size, cp_rank, causal, called = more
     refuse_mla_decode_fwd(nhead_kv)
     ranks, rank = _ranks(cp_world_size, cp_rank, g_kv_indptr, page_size)
-    if page_size != kv_buffer.shape[1] or all(lists):
+    if page_size < 1 or page_size != kv_buffer.shape[1] or all(lists):
         return None
     scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
     scale_of("mla_decode_fwd", scale, "sm_scale")
