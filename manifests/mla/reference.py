@@ -91,7 +91,7 @@ class _Ranks(NamedTuple):
     """
 
     wholes: Values | None = None
-    count: int = 1
+    count: int = 1  # type: ignore[assignment]  # nobody asks a tuple how often it has an element
     rank: int = 0
 
     def hidden(self, batch: int, later: int, own: int) -> int:

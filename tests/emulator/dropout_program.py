@@ -133,7 +133,8 @@ def forward_only(kind: torch.dtype, width: int, values: int) -> None:
     out, lse, drawn, state = ap.mha_fwd(*plain, SHARE, scale, True, -1, -1, True, True, out=given)
     check(f"{what}: out", out is given and (tuple(state.shape), state.dtype) == ((2,), torch.int64))
     leaves, mask = exact(tensors), kept(drawn, SHARE)
-    whole = torch.stack([reference(*(each[b] for each in leaves), mask[b], SHARE, -1, 0) for b in range(2)])
+    q, k, v = leaves
+    whole = torch.stack([reference(q[b], k[b], v[b], mask[b], SHARE, -1, 0) for b in range(2)])
     near(f"{what}: out", out, whole, kind)
     dout = torch.randn(whole.shape).to(kind)
     wanted = torch.autograd.grad(whole, leaves, dout.double())
