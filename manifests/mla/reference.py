@@ -84,13 +84,39 @@ def _latent(
     return _Latent(Q * factor, keys, scale, "fp8" if fp8_q else "bf16")
 
 
-def _tokens(queries: Values, contexts: Values, causal: bool = True) -> Iterator[tuple[int, int, int, int]]:
+class _Ranks(NamedTuple):
+    """Keys that are dealt out to ``count`` ranks in turn, of which number ``rank`` has its own.
+
+    ``wholes``: where the keys of each whole sequence would begin.
+    """
+
+    wholes: Values | None = None
+    count: int = 1  # type: ignore[assignment]  # nobody asks a tuple how often it has an element
+    rank: int = 0
+
+    def hidden(self, batch: int, later: int, own: int) -> int:
+        """How many of this rank's ``own`` keys a token does not see that has ``later`` tokens of its sequence behind it."""
+        if self.count == 1:
+            return later
+        assert self.wholes is not None
+        whole = int(self.wholes[batch + 1]) - int(self.wholes[batch])
+        places = np.arange(own) * self.count + self.rank
+        return int(np.count_nonzero(places >= whole - later))
+
+
+_ALONE = _Ranks()
+
+
+def _tokens(
+    queries: Values, contexts: Values, causal: bool = True, ranks: _Ranks = _ALONE
+) -> Iterator[tuple[int, int, int, int]]:
     """Each token of each batch, the first of its keys, the end of what it sees, and that of all; the last token sees all."""
     for batch in range(len(queries) - 1):
         first, end = int(queries[batch]), int(queries[batch + 1])
         start, stop = int(contexts[batch]), int(contexts[batch + 1])
         for token in range(first, end):
-            yield token, start, stop - (end - 1 - token if causal else 0), stop
+            hidden = ranks.hidden(batch, end - 1 - token, stop - start) if causal else 0
+            yield token, start, stop - hidden, stop
 
 
 class _Parts:
@@ -130,10 +156,11 @@ def _split(
     parts: int,
     block: int,
     causal: bool = True,
+    ranks: _Ranks = _ALONE,
 ) -> _Parts:
     """Blocks of ``block`` keys go to the parts in turn."""
     made = _Parts(latent.queries.shape[0], parts, latent.queries.shape[1])
-    for token, first, end, last in _tokens(queries, contexts, causal):
+    for token, first, end, last in _tokens(queries, contexts, causal, ranks):
         for part in range(parts):
             owned = np.arange(first, last)
             owned = owned[(owned - first) // block % parts == part]
@@ -166,6 +193,7 @@ class _Places(NamedTuple):
     places: Values
     size: int
     causal: bool
+    ranks: _Ranks
 
 
 def _listed_pages(latent: _Latent, own: _Places, works: Values, made: _Parts) -> None:
@@ -176,9 +204,10 @@ def _listed_pages(latent: _Latent, own: _Places, works: Values, made: _Parts) ->
             continue
         batch = context // fold
         begin = int(own.keys[batch]) + (start - int(own.pages[batch])) * own.size
-        last = int(own.keys[batch + 1])
+        last, count = int(own.keys[batch + 1]), int(own.keys[batch + 1] - own.keys[batch])
         for token in range(first, end):
-            hidden = int(own.queries[batch + 1]) - 1 - token // fold if own.causal else 0
+            later = int(own.queries[batch + 1]) - 1 - token // fold
+            hidden = own.ranks.hidden(batch, later, count) if own.causal else 0
             seen = own.places[begin : min(begin + (stop - start) * own.size, last - hidden)]
             place = (row + token - first, 0)
             if len(seen):
@@ -288,6 +317,9 @@ def mla_decode_fwd(
     sm_scale: float | None,
     logit_cap: float,
     return_lse: bool,
+    g_kv_indptr: Values | None,
+    cp_world_size: int,
+    cp_rank: int,
     causal: bool,
     work_indptr: Values | None,
     work_info_set: Values | None,
@@ -307,16 +339,18 @@ def mla_decode_fwd(
     cache = kv_buffer.reshape(-1, q.shape[2])
     latent = _latent(q, cache, scale, types, q_scale, kv_scale)._replace(cap=max(logit_cap, 0.0))
     contexts, places = _by_key(kv_indptr, kv_indices, kv_last_page_lens, sizes["PS"])
-    few = heads in (16, 128) and latent.quantised
+    ranks = _Ranks(g_kv_indptr, cp_world_size, cp_rank)
+    few = heads in (16, 128) and latent.quantised and cp_world_size == 1
     latent = latent._replace(rounded="fp8" if few else "f16" if kinds["q"] == "f16" else "bf16")
     narrow = kinds["q"].startswith("e4m3")
     whole = _Parts(tokens, heads)
-    for token, first, end, _ in _tokens(qo_indptr, contexts, causal):
+    for token, first, end, _ in _tokens(qo_indptr, contexts, causal, ranks):
         if end > first:
             whole.put((token,), latent.row(token, places[first:end]))
         else:
             whole.nothing((token,))
     plain = sizes["PS"] == 1 and logit_cap <= 0 and (causal or max_seqlen_q == 1) and not return_lse
+    plain = plain and cp_world_size == 1
     if work_info_set is not None and _assembly_lists(kinds, heads, max_seqlen_q, plain):
         assert work_indptr is not None
         assert reduce_indptr is not None
@@ -337,9 +371,8 @@ def mla_decode_fwd(
             rounded="f16" if kinds["q"] == "f16" else "bf16",
         )
         made = _Parts(sizes["RT"] * heads // own, 1, own)
-        _listed_pages(
-            plain_rows, _Places(qo_indptr, kv_indptr, contexts, places, sizes["PS"], causal), works, made
-        )
+        lists = _Places(qo_indptr, kv_indptr, contexts, places, sizes["PS"], causal, ranks)
+        _listed_pages(plain_rows, lists, works, made)
         offs = whole.offs + 2 * _ROUNDING * _size(whole.sums)
         shape = (sizes["RT"], 1, heads, _DEPTH)
         return {
@@ -359,7 +392,7 @@ def mla_decode_fwd(
             "final_lse": logs if return_lse else near(untouched(tokens, heads)),
         }
     block = _block(heads, narrow, max_seqlen_q)
-    made = _split(latent, qo_indptr, contexts, places, count, block, causal)
+    made = _split(latent, qo_indptr, contexts, places, count, block, causal, ranks)
     return {"o": result, "logits": made.both()[0], "final_lse": logs}
 
 
@@ -434,9 +467,11 @@ def get_mla_metadata_v1(
     uni_seqlen_qo: int,
     topk: int,
     max_split_per_batch: int,
+    is_cp_round_robin: bool,
     sizes: dict[str, int],
 ) -> dict[str, Near]:
     """The lists of ``latent_works``; what they do not need stays as it is. The two addresses are any: a test looks at them.
+    The keys of one rank of several are masked by who reads them.
 
     With ``topk`` each batch has as many queries as the first. A work names its batch, and counts the queries behind its own as
     keys where neither heads are contexts nor pages have several keys.
@@ -461,8 +496,9 @@ def get_mla_metadata_v1(
         sizes["NW"] // tiles - len(pages) + 1,  # works, and sources of tiles that are cut
         max(sources // 2, sources - len(pages)) + 1,
     )
+    causal = is_causal and not is_cp_round_robin
     made = shared_out(
-        Workload(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), is_causal)
+        Workload(queries, pages, ends, heads, page_size, kv_granularity, units, max(parts, 1), causal)
     )
     if topk >= 0:
         single = fold == 1 and page_size == 1
@@ -498,6 +534,21 @@ def draw_last(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[s
     return rng.integers(1, sizes["PS"] + 1, shape)
 
 
+def draw_wholes(
+    rng: np.random.Generator,
+    shape: tuple[int, ...],
+    sizes: Mapping[str, int],
+    count: float,
+    rank: float,
+    empty: float = -1.0,
+) -> Values:
+    """Where the keys of whole sequences begin of which rank ``rank`` of ``count`` has those of ``contexts``."""
+    own = np.diff(draw_contexts(rng, shape, sizes, empty)).astype(int)
+    least = np.where(own > 0, (own - 1) * int(count) + int(rank) + 1, 0)
+    most = own * int(count) + int(rank)
+    return np.concatenate([[0], rng.integers(least, most + 1).cumsum()])
+
+
 def draw_borders(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
     """Of the parts: as many for each batch."""
     del rng
@@ -507,15 +558,15 @@ def draw_borders(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mappin
 Listed: TypeAlias = tuple[list[Any], list[int], list[tuple[int, int, list[int]]]]
 
 
-def _ruled(sizes: Mapping[str, int], empty: float) -> Listed:
-    """``_works`` as ``get_mla_metadata_v1`` has them; pages are taken to be full."""
+def _ruled(sizes: Mapping[str, int], empty: float, causal: bool) -> Listed:
+    """``_works`` as ``get_mla_metadata_v1`` has them; pages are taken to be full. Not ``causal``: of one rank's keys."""
     rng, shape, heads, units = np.random.default_rng(0), (sizes["B"] + 1,), sizes["H"], sizes["W1"] - 1
     size = sizes.get("PS", 1)
     fold = heads // 16 if folds(heads, size) and sizes["T"] == sizes["B"] else 1
     starts = [int(place) for place in draw_queries(rng, shape, sizes)]
     firsts = [int(place) for place in draw_contexts(rng, shape, sizes, empty)]
     queries, pages, ends = contexts(starts, firsts, [size] * sizes["B"], size, fold, 1 if fold > 1 else 0)
-    made = shared_out(Workload(queries, pages, ends, heads, size, max(1, 16 // size), units, units))
+    made = shared_out(Workload(queries, pages, ends, heads, size, max(1, 16 // size), units, units, causal))
     rows = [made.sources[a:b] for a, b in itertools.pairwise(made.sums)]
     return (
         made.works,
@@ -528,10 +579,11 @@ def _works(sizes: Mapping[str, int], rule: float = 0.0, empty: float = -1.0) -> 
     """Works of equal size for each unit, where the works of each unit begin, and the tiles: first token, end, rows of its parts.
 
     16 heads take all queries of a batch at once, 128 heads one. Other numbers of heads are as many tokens of 16 heads each.
-    ``rule``: not those, but works as ``get_mla_metadata_v1`` has them; batch ``empty`` has no page then.
+    ``rule``: not those, but works as ``get_mla_metadata_v1`` has them, 2: with ``is_cp_round_robin``; batch ``empty`` has no page
+    then.
     """
     if rule:
-        return _ruled(sizes, empty)
+        return _ruled(sizes, empty, rule < 2)
     batches, units, heads = sizes["B"], sizes["W1"] - 1, sizes["H"]
     fold = 1 if heads in (16, 128) else heads // 16
     queries = draw_queries(np.random.default_rng(0), (batches + 1,), sizes) * fold

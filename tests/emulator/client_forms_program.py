@@ -331,6 +331,16 @@ def rows() -> Iterator[Form]:
         ),
     )
     yield (
+        "rope_cached_2c_fwd_impl of chunks of a table",
+        lambda: ap.rope_cached_2c_fwd_impl(
+            torch.empty_like(x), torch.empty_like(x), x, x.clone(), cos[:3], sin[:3], 0, True, False
+        ),
+    )
+    yield (
+        "rope_cached_bwd_impl of chunks of a table",
+        lambda: ap.rope_cached_bwd_impl(torch.empty_like(x), x, cos[:3], sin[:3], 0, True, False),
+    )
+    yield (
         "get_torch_quant(per_128x128)",
         lambda: ap.get_torch_quant(ap.QuantType.per_128x128)(normal(256, 256), quant_dtype=FP8),
     )

@@ -124,6 +124,63 @@ def ragged(kind: torch.dtype, width: int, values: int, causal: bool, padded: boo
     compare(what, out, tensors, whole, leaves, kind, torch.tensor(places))
 
 
+def forward_only(kind: torch.dtype, width: int, values: int) -> None:
+    """``mha_fwd`` and its state, which gives ``mha_bwd`` the same mask; without bytes it returns none."""
+    what = f"mha_fwd {width} {values}"
+    tensors = [made(kind, 2, 37, 4, width), made(kind, 2, 70, 2, width), made(kind, 2, 70, 2, values)]
+    plain, scale = [each.detach() for each in tensors], width**-0.5
+    given = torch.full((2, 37, 4, values), math.nan, dtype=kind).to(DEVICE)
+    out, lse, drawn, state = ap.mha_fwd(*plain, SHARE, scale, True, -1, -1, True, True, out=given)
+    check(f"{what}: out", out is given and (tuple(state.shape), state.dtype) == ((2,), torch.int64))
+    leaves, mask = exact(tensors), kept(drawn, SHARE)
+    q, k, v = leaves
+    whole = torch.stack([reference(q[b], k[b], v[b], mask[b], SHARE, -1, 0) for b in range(2)])
+    near(f"{what}: out", out, whole, kind)
+    dout = torch.randn(whole.shape).to(kind)
+    wanted = torch.autograd.grad(whole, leaves, dout.double())
+    found = ap.mha_bwd(dout.to(DEVICE), *plain, out, lse, SHARE, scale, True, -1, -1, True, rng_state=state)
+    for name, one, other in zip("qkv", found, wanted, strict=False):
+        near(f"{what}: d{name}", one, other, kind)
+    torch.manual_seed(5)
+    first = ap.mha_fwd(*plain, SHARE, scale, True, 9, -1, False, False)
+    torch.manual_seed(5)
+    second = ap.mha_fwd(*plain, SHARE, scale, True, 9, -1, False, True)
+    check(f"{what}: no lse, no bytes", first[1] is None and first[2] is None)
+    check(
+        f"{what}: state",
+        torch.equal(first[3].cpu(), second[3].cpu()) and torch.equal(first[0].cpu(), second[0].cpu()),
+    )
+    check(f"{what}: bytes", second[1] is None and tuple(second[2].shape) == (2, 4, 37, 70))
+
+
+def forward_only_ragged(kind: torch.dtype, width: int, padded: bool) -> None:
+    """``mha_varlen_fwd`` of sequences of which one has no key, one no query, with padding between them and without."""
+    what = f"mha_varlen_fwd {width} {padded}"
+    queries, keys = [0, 21, 33, 33, 70], [0, 40, 40, 51, 90]
+    rows, columns = ([0, 25, 40, 44, 85], [0, 41, 45, 60, 100]) if padded else (queries, keys)
+    shapes = ((rows[-1], 4, width), (columns[-1], 2, width), (columns[-1], 2, width))
+    tensors = [made(kind, *shape).detach() for shape in shapes]
+    lists = [torch.tensor(each, dtype=torch.int32).to(DEVICE) for each in (queries, keys, rows, columns)]
+    more = {"cu_seqlens_q_padded": lists[2], "cu_seqlens_k_padded": lists[3]} if padded else {}
+    out, lse, drawn, state = ap.mha_varlen_fwd(
+        *tensors, *lists[:2], 37, 49, 0, SHARE, width**-0.5, 0.0, False, False, 12, -1, True, True, **more
+    )
+    check(f"{what}: bytes", (tuple(drawn.shape), drawn.dtype) == ((4, rows[-1], 49), torch.uint8))
+    check(f"{what}: state", (tuple(state.shape), state.dtype) == ((2,), torch.int64))
+    exactly, mask = [each.cpu().double() for each in tensors], kept(drawn, SHARE)
+    for i in range(4):
+        n, m = queries[i + 1] - queries[i], keys[i + 1] - keys[i]
+        at, of = slice(rows[i], rows[i] + n), slice(columns[i], columns[i] + m)
+        own = out[at]
+        if n and m:
+            wanted = reference(exactly[0][at], exactly[1][of], exactly[2][of], mask[:, at, :m], SHARE, 12, -1)
+            near(f"{what}: out of {i}", own, wanted, kind)
+        check(
+            f"{what}: no key of {i}",
+            m > 0 or (bool((own == 0).all()) and bool((lse[:, at] == -math.inf).all())),
+        )
+
+
 def compare(
     what: str,
     out: Any,
@@ -227,6 +284,18 @@ def refusals() -> None:
             f"flash_attn_func(dropout_p={share!r})",
             partial(ap.flash_attn_func, q, q, q, share),
         )
+    more = (0.1, False, -1, -1, False)
+    refused(
+        "bytes of no dropout",
+        "mha_fwd(return_dropout_randval=True)",
+        lambda: ap.mha_fwd(q, q, q, 0.0, *more, True),
+    )
+    refused("share of all", "mha_fwd(dropout_p=1.0)", lambda: ap.mha_fwd(q, q, q, 1.0, *more, False))
+    refused(
+        "lengths",
+        "dropout_p=0.0 with cu_seqlens_q",
+        lambda: ap.mha_fwd(q, q, q, 0.5, *more, False, cu_seqlens_q=starts),
+    )
     pages = torch.zeros(1, 1, dtype=torch.int32).to(DEVICE)
     refused(
         "pages",
@@ -254,6 +323,10 @@ def main() -> int:
     ragged(torch.bfloat16, 64, 64, True, False)
     ragged(half, 128, 128, False, True)
     ragged(torch.bfloat16, 96, 96, True, True)
+    forward_only(torch.bfloat16, 64, 64)
+    forward_only(half, 40, 56)
+    forward_only_ragged(torch.bfloat16, 64, False)
+    forward_only_ragged(half, 128, True)
     states()
     print("\n".join(PROBLEMS))
     return bool(PROBLEMS)

@@ -1,5 +1,6 @@
 """Lists of works and what attention makes of them, on the embedded device: ``get_mla_metadata_v1`` with ``mla_decode_fwd`` and
-its two halves, contexts of 0 to 2900 keys; ``get_ps_metadata_v1`` with ``mla_prefill_ps_asm_fwd`` and ``mla_reduce_v1``.
+its two halves, contexts of 0 to 2900 keys, and on each rank of context parallelism; ``get_ps_metadata_v1`` with
+``mla_prefill_ps_asm_fwd`` and ``mla_reduce_v1``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["latent_program", "prompt_program"])
+@pytest.mark.parametrize("program", ["latent_program", "latent_ranks_program", "prompt_program"])
 @pytest.mark.parametrize(("target", "fp8"), [("gfx942", "e4m3fnuz"), ("gfx950", "e4m3fn")])
 def test_lists_from_the_device_give_attention(target: str, fp8: str, program: str) -> None:
     (path,) = bundles(target, "ck-free")
@@ -31,5 +32,8 @@ def test_lists_from_the_device_give_attention(target: str, fp8: str, program: st
         }
     )
     command = [sys.executable, "-m", f"emulator.{program}", target, fp8]
+    if program == "latent_ranks_program":
+        pytest.importorskip("torch")
+        command[2:3] = ["aiter_prebuilt_emulator.torch", str(Path(__file__).with_name(f"{program}.py"))]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0 and done.stdout == "done\n", done.stdout + done.stderr[-4000:]

@@ -44,18 +44,18 @@ def test_latent_attention_makes_its_parts(
     given = latent(2, heads, fp8=fp8)
     call = lambda: decode(*given, queries, num_kv_splits=wanted)  # noqa: E731
     (parts, lse), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
-    assert attributes == [queries, 576**-0.5, found, 1, 0.0, False, False, True] and (
+    assert attributes == [queries, 576**-0.5, found, 1, 0.0, False, False, 1, 0, True] and (
         lse.shape,
         lse.dtype,
     ) == (
         (2, heads),
         F32,
     )
-    assert tensors[15] is lse and tensors[2] is given[2]
+    assert tensors[16] is lse and tensors[2] is given[2]
     if whole:
-        assert parts is given[2] and tensors[14] is None
+        assert parts is given[2] and tensors[15] is None
     else:
-        assert parts is tensors[14] and (parts.shape, parts.dtype) == ((2, found, heads, 512), F32)
+        assert parts is tensors[15] and (parts.shape, parts.dtype) == ((2, found, heads, 512), F32)
 
 
 @pytest.mark.parametrize(("heads", "own"), [(16, 16), (48, 16), (128, 128)])
@@ -66,15 +66,16 @@ def test_works_take_other_heads_as_tokens_of_16(heads: int, own: int) -> None:
     call = lambda: aiter_prebuilt.mla_decode_fwd(q, kv, o, borders, borders, keys, last, 1, **lists)  # noqa: E731
     (parts, lse), (_, tensors, attributes) = handed(call, "mla_decode_fwd")
     rows = 2 * heads // own
-    assert (tensors[0].shape, tensors[2].shape, tensors[14].shape) == (
+    assert (tensors[0].shape, tensors[2].shape, tensors[15].shape) == (
         (rows, own, 576),
         (rows, own, 512),
         (12, 1, own, 512),
     )
-    assert tensors[2].data_ptr() == o.data_ptr() and tensors[14].data_ptr() == parts.data_ptr()
+    assert tensors[2].data_ptr() == o.data_ptr() and tensors[15].data_ptr() == parts.data_ptr()
     assert (
         parts.shape == (12 * own // heads, 1, heads, 512)
-        and lse.shape == (rows, own)
+        and (lse.shape, lse.data_ptr()) == ((2, heads), tensors[16].data_ptr())
+        and tensors[16].shape == (rows, own)
         and attributes[2:4] == [1, heads // own]
     )
 
@@ -120,10 +121,19 @@ def test_a_size_of_pages_is_that_of_the_cache() -> None:
     given, words = (q, kv, o, borders, borders, keys, last, 1, 4), {"return_lse": True, "logit_cap": -1.0}
     call = lambda: decode(*given, num_kv_splits=3, **words)  # noqa: E731
     _, (_, tensors, attributes) = handed(call, "mla_decode_fwd")
-    assert tensors[1] is kv and attributes == [1, 576**-0.5, 3, 1, 0.0, False, True, True]
+    assert tensors[1] is kv and attributes == [1, 576**-0.5, 3, 1, 0.0, False, True, 1, 0, True]
     for size in ({}, {"page_size": 8}):
         with pytest.raises(UnsupportedError, match=r"mla_decode_fwd\(page_size=\d\).*page_size=4"):
             decode(q, kv, o, borders, borders, keys, last, 1, num_kv_splits=3, **size)
+
+
+@pytest.mark.parametrize("size", [0, -1])
+def test_a_page_has_a_key(size: int) -> None:
+    """A cache with pages of no key is refused by its page size, not by a kernel's condition."""
+    q, _, o, borders, _, keys, last = latent(2, 16)
+    kv = zeros(9, max(size, 0), 1, 576, dtype=BF16)
+    with pytest.raises(UnsupportedError, match=rf"mla_decode_fwd\(page_size={size}\).*page_size=1 and more"):
+        decode(q, kv, o, borders, borders, keys, last, 1, size, num_kv_splits=3)
 
 
 def test_no_part_of_a_context_is_no_number_of_parts() -> None:
@@ -211,7 +221,7 @@ def test_lists_of_works_come_in_either_order(swapped: bool) -> None:
     assert tensors[3].dtype is torch.int64 and tensors[3].data_ptr() == pointers.data_ptr()
 
 
-@pytest.mark.parametrize("option", [{"is_cp_round_robin": True}, {"num_heads_k": 2}, {"mla_version": 1}])
+@pytest.mark.parametrize("option", [{"num_heads_k": 2}, {"mla_version": 1}])
 def test_lists_of_works_refuse_what_is_not_here(option: dict[str, Any]) -> None:
     function: Any = aiter_prebuilt.get_mla_metadata_v1
     tensors = [zeros(4, dtype=torch.int32) for _ in range(9)]
@@ -219,6 +229,16 @@ def test_lists_of_works_refuse_what_is_not_here(option: dict[str, Any]) -> None:
     ((name, asked),) = option.items()
     with pytest.raises(UnsupportedError, match=rf"get_mla_metadata_v1\({name}={asked}\)"):
         function(*tensors[:3], 16, words.pop("num_heads_k"), True, *tensors[3:], **words)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_lists_of_one_rank_of_several_have_no_mask(causal: bool) -> None:
+    """Where the keys of a rank lie in the whole sequence is known to ``mla_decode_fwd`` alone."""
+    function: Any = aiter_prebuilt.get_mla_metadata_v1
+    tensors = [zeros(4, dtype=torch.int32) for _ in range(9)]
+    call = lambda: function(*tensors[:3], 16, 1, causal, *tensors[3:], is_cp_round_robin=True)  # noqa: E731
+    _, (_, _, attributes) = handed(call, "get_mla_metadata_v1")
+    assert attributes[:2] == [16, False]
 
 
 @pytest.mark.parametrize(

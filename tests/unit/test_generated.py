@@ -196,7 +196,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
     }
     # whether lse is made, and of how many parts; what becomes a window; which sequences are left alone; where numbers come
     # from; along which dim scales lie; which operator takes a weight; what becomes a list of sequences; what is returned, too;
-    # which position turns a pair; what is dropped, and by which numbers
+    # which position turns a pair; what is dropped, and by which numbers; whose keys they are
     windows = {"is_causal", "causal", "window_size", "window_size_left", "window_size_right", "max_seqlen_k"}
     assert left == {
         "return_lse", "return_softmax_lse", "num_kv_splits", "min_seqlen_q", "generator", *windows, "sliding_window",
@@ -205,7 +205,7 @@ def test_nothing_that_a_hand_written_function_takes_is_left_unsaid() -> None:
         "q_out_dtype", "max_seqlen_qo", "dtype", "dtype_quant", "output_unquantized_inp1",
         "is_x_scale_strided", "x_pad_to_multiple", "transpose_bm", "transpose_bm_in", "scale_shuffle_padding", "axis",
         "activation", "seq_lens_cpu", "output_final_state", "out_quant_type", "output_dtype", "need_rstd", "bpreshuffle",
-        "mrope_section_", "dropout_p", "rng_state",
+        "mrope_section_", "dropout_p", "rng_state", "return_dropout_randval", "is_cp_round_robin",
     }  # fmt: skip
 
 

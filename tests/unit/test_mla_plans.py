@@ -12,6 +12,7 @@ torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
 
 import aiter_prebuilt as ap  # noqa: E402
+from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 MODULE: Any = sys.modules[ap.mla_decode_fwd.__module__]
@@ -19,7 +20,8 @@ BF16, F8 = torch.bfloat16, torch.float8_e4m3fn
 NAMES = (
     "q", "kv_buffer", "o", "qo_indptr", "kv_indptr", "kv_indices", "kv_last_page_lens", "max_seqlen_q", "page_size",
     "nhead_kv", "sm_scale", "logit_cap", "num_kv_splits", "work_indptr", "work_info_set", "reduce_indptr",
-    "reduce_final_map", "reduce_partial_map", "q_scale", "kv_scale", "return_lse", "cp_world_size", "causal",
+    "reduce_final_map", "reduce_partial_map", "q_scale", "kv_scale", "g_kv_indptr", "return_lse", "cp_world_size",
+    "cp_rank", "causal",
 )  # fmt: skip
 
 
@@ -34,7 +36,9 @@ def asked(heads: int, kind: Any, present: bool, **options: Any) -> dict[str, Any
         "max_seqlen_q": 1, "page_size": 1, "nhead_kv": 1, "sm_scale": None, "logit_cap": 0.0, "num_kv_splits": None,
         "work_indptr": maybe[0], "work_info_set": maybe[1], "reduce_indptr": None, "reduce_final_map": None,
         "reduce_partial_map": None, "q_scale": torch.zeros(1) if present else None,
-        "kv_scale": torch.zeros(1) if present else None, "return_lse": False, "cp_world_size": 1, "causal": True,
+        "kv_scale": torch.zeros(1) if present else None,
+        "g_kv_indptr": torch.zeros(4, dtype=torch.int32) if present else None, "return_lse": False, "cp_world_size": 1,
+        "cp_rank": 0, "causal": True,
     } | options  # fmt: skip
     assert tuple(given) == NAMES
     return given
@@ -60,9 +64,11 @@ def test_a_plan_launches_what_the_function_does(
     monkeypatch.setattr(MODULE, "compute_units", lambda tensor: 256)
     options: tuple[dict[str, Any], ...] = (
         {}, {"num_kv_splits": 1}, {"num_kv_splits": 7}, {"sm_scale": 0.25}, {"logit_cap": 30.0}, {"logit_cap": -1.0},
-        {"return_lse": True}, {"causal": False}, {"max_seqlen_q": 3},
+        {"return_lse": True}, {"causal": False}, {"max_seqlen_q": 3}, {"cp_rank": 5}, {"cp_world_size": 4, "cp_rank": 3},
     )  # fmt: skip
     for present, more in product((False, True), options):
+        if more.get("cp_world_size") and not present:
+            continue  # the mask of several ranks needs the lengths of whole sequences
         given = asked(heads, kind, present, **more)
         makings, launches, answers = plan_of(given)
         values = list(given.values())
@@ -96,6 +102,27 @@ def test_works_and_refusals_are_the_function_s() -> None:
     lists = {name: torch.zeros(4, 2, dtype=torch.int32) for name in NAMES[13:18]}
     assert plan_of(asked(16, BF16, False, **lists)) is None
     assert plan_of(asked(16, BF16, False, page_size=4)) is None
+
+
+@pytest.mark.parametrize(
+    ("option", "refused"),
+    [
+        ({"cp_world_size": 0}, r"cp_world_size=0.*1 to"), ({"cp_world_size": 1 << 30}, r"cp_world_size=1073741824.*1 to"),
+        ({"cp_world_size": 4, "cp_rank": 4}, "cp_rank=4.*0 to 3"), ({"cp_world_size": 4, "cp_rank": -1}, "cp_rank=-1.*0 to 3"),
+        ({"cp_world_size": 2, "g_kv_indptr": None}, "g_kv_indptr=None.*a tensor, as cp_world_size is 2"),
+        ({"cp_world_size": 2, "page_size": 4}, "page_size=4.*1, as cp_world_size is 2"),
+    ],
+)  # fmt: skip
+def test_refuses_ranks_that_have_no_mask(option: dict[str, Any], refused: str) -> None:
+    given = asked(16, BF16, True, **option)
+    with pytest.raises(UnsupportedError, match=refused):
+        ap.mla_decode_fwd(**given)
+
+
+def test_several_ranks_have_the_plan_of_their_mask(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "compute_units", lambda tensor: 256)
+    _, ((_, items),), _ = plan_of(asked(16, BF16, True, cp_world_size=4, cp_rank=3))
+    assert items[14] == (20,) and items[-3:] == (4, 3, True)
 
 
 def test_a_plan_is_of_the_operator_that_stands_there(monkeypatch: pytest.MonkeyPatch) -> None:

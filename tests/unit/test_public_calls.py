@@ -66,7 +66,7 @@ TURNED = {
     "moe_stage1_g1u1": {"activation", "quant_type"},
     "ck_moe_stage1_fwd": {"activation", "quant_type"},
     "ck_moe_stage2_fwd": {"quant_type"},
-    "mla_decode_fwd": {"sm_scale"},
+    "mla_decode_fwd": {"sm_scale", "cp_world_size", "cp_rank"},  # test_mla_plans.py
     "mla_prefill_fwd": {"sm_scale"},
     "pa_fwd_asm": {"max_qlen", "high_precision"},
     "act_mul_and_fp8_group_quant": {"group_size"},

@@ -9,19 +9,24 @@ The keys of a sequence lie in pages. Token number i of n, of a sequence with m k
 all of them; one that sees none has out 0, and lse -inf. With several parts, blocks of 2^block keys go to the parts in turn: key j
 is of part (j >> block) % splits. A part is a mean and an lse of its keys alone, and `mla_merge_kernel` makes one of them.
 
+With ranks > 1 the keys of a sequence are dealt out to so many devices in turn: this one has those at rank, rank + ranks, ... of
+the whole sequence. Its key j is key j * ranks + rank of g, and token i of n sees the keys up to i + g - n of the whole sequence.
+
 T, of q, is bf16, fp16 or an 8-bit type; C, of the cache, is T or an 8-bit type. 8-bit types have one scale for all numbers, and
 become W (bf16, or fp16 where q is fp16), which holds each of them. The softmax and both sums are fp32, the probabilities are
 rounded to W before the second product.
 
 `mla_decode_kernel` arguments, in order
     0 out: *W [tokens, H, 512], or with PARTS *f32 [tokens, splits, H, 512] | 1 lse *f32 [tokens, H], or [tokens, splits, H]
-    2 q *T [tokens, H, 576] | 3 kv *C [stored_pages, page_size, 576], strides 22, 23
+    2 q *T [tokens, H, 576] | 3 kv *C [stored_pages, page_size, 576], strides 25, 26
     4 starts_q *i32 [n + 1]: sequence s has the tokens from starts_q[s] to starts_q[s + 1]
     5 starts_k *i32 [n + 1]: and its pages are pages[starts_k[s]] to pages[starts_k[s + 1] - 1] | 6 pages *i32 [listed_pages]
-    7 last *i32 [n]: the keys of the last page | 8 q_scale *f32 [1] | 9 kv_scale *f32 [1], or null where 10, 11 are 0
-   10 has_q_scale i32 | 11 has_kv_scale i32 | 12 sequences i32 | 13 tokens i32 | 14 H i32 | 15 most_queries i32 | 16 page_size i32
-   17 listed_pages i32 | 18 splits i32 | 19 block i32 | 20 causal i32 | 21 write_lse i32
-   22 stride_p i64 | 23 stride_k i64: in units of 16 bytes | 24 softmax_scale f32 | 25 softcap f32
+    7 last *i32 [n]: the keys of the last page
+    8 starts_whole *i32 [n + 1]: sequence s has starts_whole[s + 1] - starts_whole[s] keys on all ranks; null with one rank
+    9 q_scale *f32 [1] | 10 kv_scale *f32 [1], or null where 11, 12 are 0
+   11 has_q_scale i32 | 12 has_kv_scale i32 | 13 sequences i32 | 14 tokens i32 | 15 H i32 | 16 most_queries i32 | 17 page_size i32
+   18 listed_pages i32 | 19 splits i32 | 20 block i32 | 21 causal i32 | 22 ranks i32 | 23 rank i32 | 24 write_lse i32
+   25 stride_p i64 | 26 stride_k i64: in units of 16 bytes | 27 softmax_scale f32 | 28 softcap f32
   constexprs  BM, BN, PARTS, AWAY (rounds to bf16 with ties away from zero), XCDS
               A tile has BM rows: the heads of a token are rows, so that few tokens fill it and the keys are read once.
   grid        (cdiv(most_queries * H, BM) * splits * sequences, 1, 1); tokens of a sequence behind most_queries are not written,
@@ -81,6 +86,25 @@ def _keys_of(starts_k, last, sequence, listed_pages, page_size):
     if full > 0:
         keys = (full - 1) * page_size + _inside(tl.load(last + sequence), 0, page_size)
     return first, keys
+
+
+@triton.jit
+def _whole_of(starts_whole, sequence, keys, ranks):
+    """How many keys a sequence has on all ranks, of which this one has `keys`."""
+    whole = keys
+    if ranks > 1:
+        first = _inside(tl.load(starts_whole + sequence), 0, (1 << 30) - 1)
+        whole = _inside(tl.load(starts_whole + sequence + 1), first, (1 << 30) - 1) - first
+    return whole
+
+
+@triton.jit
+def _hidden(later, whole, keys, ranks, rank):
+    """How many of the last of `keys` keys a token does not see that has `later` tokens of its sequence behind it."""
+    hidden = later
+    if ranks > 1:
+        hidden = keys - (tl.maximum(whole - later - rank, 0) + (ranks - 1)) // ranks
+    return hidden
 
 
 @triton.jit
@@ -182,6 +206,7 @@ def mla_decode_kernel(
     starts_k,
     pages,
     last,
+    starts_whole,
     q_scale,
     kv_scale,
     has_q_scale,
@@ -195,6 +220,8 @@ def mla_decode_kernel(
     splits,
     block,
     causal,
+    ranks,
+    rank,
     write_lse,
     stride_p,
     stride_k,
@@ -225,10 +252,12 @@ def mla_decode_kernel(
     place = (first_q + token).to(tl.int64)
     head = row % H
     scale, share = _scales(softmax_scale, q_scale, kv_scale, has_q_scale, has_kv_scale)
-    ahead = tl.where(causal != 0, keys - queries + 1, keys)
-    end = tl.minimum(tl.where(causal != 0, ahead + token, keys), keys)
+    whole = _whole_of(starts_whole, sequence, keys, ranks)
+    hidden = _hidden(queries - 1 - token, whole, keys, ranks, rank)
+    end = tl.minimum(keys - tl.where(causal != 0, hidden, 0), keys)
     final = (tl.minimum(m0 + BM, rows) - 1) // H
-    seen = tl.minimum(tl.where(causal != 0, ahead + final, keys), keys)
+    hidden = _hidden(queries - 1 - final, whole, keys, ranks, rank)
+    seen = tl.minimum(keys - tl.where(causal != 0, hidden, 0), keys)
     count = _own_keys(tl.maximum(seen, 0), part, splits, block)
     off_q = (place * H + head) * (VALUE + TAIL)
     acc, total, peak = _attend(

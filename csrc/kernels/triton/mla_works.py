@@ -4,21 +4,22 @@ What is computed, and of which types, is said in `mla_decode.py`. A work is a ro
 makes them: context, row of its part or -1, first token and end, first page and end, keys of the context behind them, 0. Its pages
 are places in `pages`, and its tokens see the keys up to their own place, the last token of the sequence all. Contexts are
 sequences, or with fold > 1 the heads of a sequence in groups of H: group g of token t is then token t * fold + g, and context
-s * fold + g.
+s * fold + g. With ranks > 1 pages have one key, and works are of the keys of this rank, as `mla_decode.py` says.
 
 A work with a row is a part: the mean of its values and the lse go to rows `row + token - first` of parts and sums. One without
 writes out and lse. Tokens that see no key of their sequence have out 0 and lse -inf; no work need be about them.
 
 `mla_works_kernel` arguments, in order
     0 out *W [tokens, H, 512] | 1 lse *f32 [tokens, H] | 2 parts *f32 [rows, H, 512] | 3 sums *f32 [rows, H]
-    4 q *T [tokens, H, 576] | 5 kv *C [stored_pages, page_size, 576], strides 27, 28
+    4 q *T [tokens, H, 576] | 5 kv *C [stored_pages, page_size, 576], strides 30, 31
     6 starts_q *i32 [n + 1]: sequence s has the tokens from starts_q[s] * fold to starts_q[s + 1] * fold
     7 starts_k *i32 [n + 1]: pages[starts_k[s]] to pages[starts_k[s + 1] - 1] are its pages | 8 pages *i32 [listed_pages]
-    9 last *i32 [n]: the keys of the last page | 10 starts_w *i32 [units + 1]: where the works of each unit begin
-   11 works *i32 [listed_works, 8] | 12 q_scale *f32 [1] | 13 kv_scale *f32 [1], or null where 14, 15 are 0
-   14 has_q_scale i32 | 15 has_kv_scale i32 | 16 sequences i32 | 17 tokens i32 | 18 H i32 | 19 most_queries i32
-   20 page_size i32 | 21 listed_pages i32 | 22 listed_works i32 | 23 rows i32 | 24 units i32 | 25 fold i32
-   26 causal i32 | 27 stride_p i64 | 28 stride_k i64: in units of 16 bytes | 29 softmax_scale f32 | 30 softcap f32
+    9 last *i32 [n]: the keys of the last page | 10 starts_whole *i32 [n + 1]: keys on all ranks; null with one rank
+   11 starts_w *i32 [units + 1]: where the works of each unit begin | 12 works *i32 [listed_works, 8]
+   13 q_scale *f32 [1] | 14 kv_scale *f32 [1], or null where 15, 16 are 0 | 15 has_q_scale i32 | 16 has_kv_scale i32
+   17 sequences i32 | 18 tokens i32 | 19 H i32 | 20 most_queries i32 | 21 page_size i32 | 22 listed_pages i32
+   23 listed_works i32 | 24 rows i32 | 25 units i32 | 26 fold i32 | 27 causal i32 | 28 ranks i32 | 29 rank i32
+   30 stride_p i64 | 31 stride_k i64: in units of 16 bytes | 32 softmax_scale f32 | 33 softcap f32
   constexprs  BM, BN, AWAY, XCDS
   grid        (cdiv(most_queries * H, BM) * units, 1, 1); tokens of a work behind most_queries are not written
 
@@ -29,12 +30,23 @@ guarantee   pointers 0, 2, 4, 5 at 16 bytes; lengths stay below 2^30; what the l
 import triton
 import triton.language as tl
 from attention import _renumber
-from mla_decode import TAIL, VALUE, _attend, _inside, _keys_of, _mean, _queries_of, _scales
+from mla_decode import (
+    TAIL,
+    VALUE,
+    _attend,
+    _hidden,
+    _inside,
+    _keys_of,
+    _mean,
+    _queries_of,
+    _scales,
+    _whole_of,
+)
 
 
 @triton.jit
-def _blind(out, lse, starts_q, starts_k, last, tile, tiles, unit, units, sequences, tokens, H, page_size,
-           listed_pages, fold, causal, BM: tl.constexpr):  # fmt: skip
+def _blind(out, lse, starts_q, starts_k, last, starts_whole, tile, tiles, unit, units, sequences, tokens, H,
+           page_size, listed_pages, fold, causal, ranks, rank, BM: tl.constexpr):  # fmt: skip
     """Tokens that see no key; the units take the sequences in turn."""
     rd = tl.arange(0, VALUE)
     for sequence in range(unit, sequences, units):
@@ -42,7 +54,8 @@ def _blind(out, lse, starts_q, starts_k, last, tile, tiles, unit, units, sequenc
         _, keys = _keys_of(starts_k, last, sequence, listed_pages, page_size)
         blind = queries
         if keys > 0:
-            blind = tl.where(causal != 0, tl.maximum(queries - keys, 0), 0)
+            whole = _whole_of(starts_whole, sequence, keys, ranks)
+            blind = tl.where(causal != 0, _inside(queries - whole + rank, 0, queries), 0)
         rows = blind * fold * H
         for m0 in range(tile * BM, rows, tiles * BM):
             row = m0 + tl.arange(0, BM)
@@ -65,6 +78,7 @@ def mla_works_kernel(
     starts_k,
     pages,
     last,
+    starts_whole,
     starts_w,
     works,
     q_scale,
@@ -82,6 +96,8 @@ def mla_works_kernel(
     units,
     fold,
     causal,
+    ranks,
+    rank,
     stride_p,
     stride_k,
     softmax_scale,
@@ -100,8 +116,8 @@ def mla_works_kernel(
     sums = sums.to(tl.pointer_type(tl.float32), bitcast=True)  # of a workspace, which has no type
     rd = tl.arange(0, VALUE)
     _blind(
-        out, lse, starts_q, starts_k, last, tile, tiles, unit, units, sequences, tokens, H, page_size,
-        listed_pages, fold, causal, BM,
+        out, lse, starts_q, starts_k, last, starts_whole, tile, tiles, unit, units, sequences, tokens, H,
+        page_size, listed_pages, fold, causal, ranks, rank, BM,
     )  # fmt: skip
     scale, share = _scales(softmax_scale, q_scale, kv_scale, has_q_scale, has_kv_scale)
 
@@ -130,9 +146,13 @@ def mla_works_kernel(
             head = row % H
             # The last token of the sequence sees all of them.
             final_q = first_q + queries - 1
-            end = tl.minimum(keys + behind - tl.where(causal != 0, final_q - token // fold, 0), keys)
+            _, owned = _keys_of(starts_k, last, sequence, listed_pages, page_size)
+            whole = _whole_of(starts_whole, sequence, owned, ranks)
+            hidden = _hidden(final_q - token // fold, whole, owned, ranks, rank)
+            end = tl.minimum(keys + behind - tl.where(causal != 0, hidden, 0), keys)
             newest = (first + (tl.minimum(m0 + BM, own_rows) - 1) // H) // fold
-            seen = tl.minimum(keys + behind - tl.where(causal != 0, final_q - newest, 0), keys)
+            hidden = _hidden(final_q - newest, whole, owned, ranks, rank)
+            seen = tl.minimum(keys + behind - tl.where(causal != 0, hidden, 0), keys)
             place = token.to(tl.int64)
             off_q = (place * H + head) * (VALUE + TAIL)
             acc, total, peak = _attend(

@@ -307,7 +307,7 @@ CONTRACTS: Final[Mapping[str, Mapping[str, Rule]]] = {
         "b_start_loc": Within(0, lambda sizes: sizes.SQ),
         "b_seq_len": Within(0, lambda sizes: sizes.SQ),
     },
-    "mla_decode_fwd": _latent("T", "kv_indices", _PAGE),
+    "mla_decode_fwd": {**_latent("T", "kv_indices", _PAGE), "g_kv_indptr": Starts(part=True)},
     "mla_decode_stage1_asm_fwd": _latent("T", "kv_page_indices", _ONE),
     "mla_prefill_fwd": _latent("T", "kv_indices", _ONE),
     "mla_prefill_asm_fwd": _latent("T", "kv_page_indices", _ONE),

@@ -9,6 +9,7 @@ from typing import Any, Final
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import element_type, refuse
+from aiter_prebuilt.ops._sequence_lists import with_two_gaps
 
 _attention_dropout_fwd = operator("attention_dropout_fwd")
 _attention_dropout_bwd = operator("attention_dropout_bwd")
@@ -77,6 +78,53 @@ def attend(
     state = new_state(tensors[1])
     _attention_dropout_fwd(*tensors[:4], state, *tensors[4:], dropout_p, keep, scale, *seen, cap, most, skip)
     return state
+
+
+def attend_sequences(
+    function: str,
+    dropout_p: float,
+    rows: tuple[Any, ...],
+    lists: tuple[Any, ...],
+    scale: float,
+    seen: tuple[int, int, int],
+    cap: float,
+    most: tuple[int, int],
+    skip: int,
+    wanted: bool,
+) -> tuple[Any, Any]:
+    """Launch attention of sequences with dropout, forward.
+
+    Args:
+        function: whose call it is.
+        dropout_p: the share of probabilities that is dropped.
+        rows: out, q, keys and values as one batch, sinks and lse.
+        lists: starts of queries and keys, their first rows where there is padding, and the table of pages.
+        scale: what scores are multiplied with.
+        seen: keys to the left, keys to the right, first keys.
+        cap: of scores, 0: none.
+        most: the most queries and the most keys of a sequence.
+        skip: sequences with no more queries are left alone.
+        wanted: the random bytes are.
+
+    Returns:
+        The random bytes [hq, sq, most keys], None where they are not wanted, and the state that was drawn.
+
+    Raises:
+        UnsupportedError: keys lie in pages, ``dropout_p`` is no share below 1, or a tensor requires a gradient.
+    """
+    out, q, keys, values, sinks, lse = rows
+    *starts, padded_q, padded_k, block_table = lists
+    if block_table is not None:
+        raise refuse(function, "dropout_p", dropout_p, "0.0 with a block_table")
+    if padded_q is not None or padded_k is not None:
+        first, second = starts
+        starts = [*with_two_gaps(first, second, padded_q, padded_k)]
+    out, q = one_batch(out), one_batch(q)
+    drawn = new_bytes(q, most[1]) if wanted else None
+    sums = None if lse is None else one_batch(lse)
+    tensors = (out, q, keys, values, *starts, sinks, sums, drawn)
+    state = attend(function, dropout_p, tensors, scale, seen, cap, most[0], skip)
+    return None if drawn is None else drawn[0], state
 
 
 def gradients(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops import _dropout
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, with_probabilities
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, with_probabilities
 from aiter_prebuilt.ops._ragged import as_f32, left_of, paged, skipped, window
-from aiter_prebuilt.ops._sequence_lists import split_padding, with_two_gaps
+from aiter_prebuilt.ops._sequence_lists import split_padding
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_flash_attn_varlen_func,
@@ -119,7 +119,9 @@ def flash_attn_varlen_func(
             how = (scale, seen, logits_soft_cap, (max_seqlen_q, max_seqlen_k), max(min_seqlen_q, 0))
             rows = (result, q, keys, values, as_f32(sink_ptr), lse)
             listed = (cu_seqlens_q, cu_seqlens_k, *padded, block_table)
-            drawn = _dropped(dropout_p, rows, listed, *how, return_attn_probs)
+            drawn, _ = _dropout.attend_sequences(
+                "flash_attn_varlen_func", dropout_p, rows, listed, *how, return_attn_probs
+            )
             return with_probabilities(q, result, lse, return_attn_probs, drawn)
         starts = split_padding("flash_attn_varlen_func", cu_seqlens_q, cu_seqlens_k, *padded, block_table)
     except AiterPrebuiltError:
@@ -132,38 +134,6 @@ def flash_attn_varlen_func(
         *tensors, max_seqlen_q, scale, logits_soft_cap, *seen, skip, plain, how_v3_bf16_cvt
     )
     return with_probabilities(q, result, lse, return_attn_probs)
-
-
-def _dropped(
-    dropout_p: float,
-    rows: tuple[Any, ...],
-    lists: tuple[Any, ...],
-    scale: float,
-    seen: tuple[int, int, int],
-    cap: float,
-    most: tuple[int, int],
-    skip: int,
-    wanted: bool,
-) -> Any:
-    """Launch attention of sequences with dropout, and return its random bytes if they are wanted.
-
-    Raises:
-        UnsupportedError: keys lie in pages.
-    """
-    name = "flash_attn_varlen_func"
-    out, q, keys, values, sinks, lse = rows
-    *starts, padded_q, padded_k, block_table = lists
-    if block_table is not None:
-        raise refuse(name, "dropout_p", dropout_p, "0.0 with a block_table")
-    if padded_q is not None or padded_k is not None:
-        first, second = starts
-        starts = [*with_two_gaps(first, second, padded_q, padded_k)]
-    out, q = _dropout.one_batch(out), _dropout.one_batch(q)
-    drawn = _dropout.new_bytes(q, most[1]) if wanted else None
-    sums = None if lse is None else _dropout.one_batch(lse)
-    tensors = (out, q, keys, values, *starts, sinks, sums, drawn)
-    _dropout.attend(name, dropout_p, tensors, scale, seen, cap, most[0], skip)
-    return None if drawn is None else drawn[0]
 
 
 @traced

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, outputs, refuse, scale_of
-from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works
+from aiter_prebuilt.ops._mla import Made, compute_units, of_parts, of_works, shaped
 from aiter_prebuilt.ops._plans import Plan, plan_of, remembered
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.mla import refuse_mla_decode_fwd
@@ -74,6 +74,10 @@ def mla_decode_fwd(
     types of our kernel, which reads no key that is not listed. All else is taken by our kernel. Of a batch without keys ``o`` is
     0, but for one part or works by the assembly, which leaves it.
 
+    With ``cp_world_size`` above 1 the keys are those of one rank of context parallelism, dealt out in turn. Key j of this rank is
+    key ``j * cp_world_size + cp_rank`` of the whole sequence, and the mask is that of the whole sequence. A token that sees no
+    key of this rank has 0 and -inf, so that results of all ranks can be merged by their logarithms. A kernel of ours takes it.
+
     Args:
         q: [tokens, heads, 576] bf16, fp16 or the target's fp8.
         kv_buffer: [pages, page_size, 1, 576] of the same type, or fp8; the first 512 numbers of a key are its values. Rows and
@@ -104,10 +108,11 @@ def mla_decode_fwd(
         intra_batch_mode: accepted and ignored.
         return_logits: accepted and ignored.
         return_lse: the logarithms are wanted, which without it are written only where parts were made one.
-        g_kv_indptr: accepted and ignored.
-        cp_world_size: 1 only.
-        cp_rank: accepted and ignored.
-        causal: a query sees the keys up to its own place; False: all.
+        g_kv_indptr: [batches + 1] int32, where the keys of each whole sequence would begin in a list of all ranks' keys. It is
+            needed, and read, where ``cp_world_size`` is above 1.
+        cp_world_size: ranks that the keys are dealt out to, 1 to 2**30 - 1. Above 1 pages have one key.
+        cp_rank: this rank, 0 to ``cp_world_size - 1``; ignored where there is one.
+        causal: a query sees the keys up to its own place; False: all of this rank.
 
     Returns:
         The parts and the natural logarithms of the sums of exponentials, fp32. The parts: [tokens, parts, heads, 512], with works
@@ -120,23 +125,47 @@ def mla_decode_fwd(
 
     Source: AITER ``aiter.mla.mla_decode_fwd``.
     """
-    del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits, g_kv_indptr, cp_rank
+    del num_kv_splits_indptr, work_meta_data, intra_batch_mode, return_logits
     return _planned(
         q, kv_buffer, o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, max_seqlen_q, page_size, nhead_kv, sm_scale,
         logit_cap, num_kv_splits, work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map,
-        q_scale, kv_scale, return_lse, cp_world_size, causal, _mla_decode_fwd,
+        q_scale, kv_scale, g_kv_indptr, return_lse, cp_world_size, cp_rank, causal, _mla_decode_fwd,
     )  # fmt: skip
+
+
+def _ranks(ranks: Any, rank: Any, wholes: Any, page_size: Any) -> tuple[Any, Any]:
+    """Ranks of context parallelism, and this one.
+
+    Raises:
+        UnsupportedError: there is no such rank, or its mask cannot be known.
+    """
+    name = "mla_decode_fwd"
+    if not 1 <= ranks < 1 << 30:
+        raise refuse(name, "cp_world_size", ranks, f"1 to {(1 << 30) - 1}")
+    if ranks == 1:
+        return ranks, 0
+    if not 0 <= rank < ranks:
+        raise refuse(name, "cp_rank", rank, f"0 to {ranks - 1}, as cp_world_size is {ranks}")
+    if wholes is None:
+        raise refuse(name, "g_kv_indptr", None, f"a tensor, as cp_world_size is {ranks}")
+    if page_size != 1:
+        raise refuse(name, "page_size", page_size, f"1, as cp_world_size is {ranks}")
+    return ranks, rank
 
 
 def _decoded(
     q: Any, kv_buffer: Any, o: Any, qo_indptr: Any, kv_indptr: Any, kv_indices: Any, kv_last_page_lens: Any,
     max_seqlen_q: Any, page_size: Any, nhead_kv: Any, sm_scale: Any, logit_cap: Any, num_kv_splits: Any,
     work_indptr: Any, work_info_set: Any, reduce_indptr: Any, reduce_final_map: Any, reduce_partial_map: Any,
-    q_scale: Any, kv_scale: Any, return_lse: Any, cp_world_size: Any, causal: Any, operator: Any,
+    q_scale: Any, kv_scale: Any, g_kv_indptr: Any, return_lse: Any, cp_world_size: Any, cp_rank: Any, causal: Any,
+    operator: Any,
 ) -> Any:  # fmt: skip
-    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
+    refuse_mla_decode_fwd(nhead_kv)
+    ranks, rank = _ranks(cp_world_size, cp_rank, g_kv_indptr, page_size)
     lists = (work_indptr, work_info_set, reduce_indptr, reduce_final_map, reduce_partial_map)
     try:
+        if page_size < 1:
+            raise refuse("mla_decode_fwd", "page_size", page_size, "1 and more")
         if page_size != kv_buffer.shape[1]:
             raise refuse("mla_decode_fwd", "page_size", page_size, f"{kv_buffer.shape[1]}")
         scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
@@ -155,10 +184,10 @@ def _decoded(
     scale_of("mla_decode_fwd", scale, "sm_scale")
     operator(
         made.q, kv_buffer, made.o, qo_indptr, kv_indptr, kv_indices, kv_last_page_lens, *lists, q_scale, kv_scale,
-        made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped, return_lse,
-        causal,
+        g_kv_indptr, made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped,
+        return_lse, ranks, rank, causal,
     )  # fmt: skip
-    return made.parts, made.lse
+    return made.parts, shaped(made.lse, tuple(q.shape[:2]))
 
 
 def _plan(
@@ -167,22 +196,23 @@ def _plan(
     *more: Any,
 ) -> Plan | None:  # fmt: skip
     """Plan :func:`_decoded` for calls without work lists."""
-    *lists, _q_scale, _kv_scale, return_lse, cp_world_size, causal, called = more
-    refuse_mla_decode_fwd(nhead_kv, cp_world_size)
-    if page_size != kv_buffer.shape[1] or all(lists):
+    *lists, _q_scale, _kv_scale, g_kv_indptr, return_lse, cp_world_size, cp_rank, causal, called = more
+    refuse_mla_decode_fwd(nhead_kv)
+    ranks, rank = _ranks(cp_world_size, cp_rank, g_kv_indptr, page_size)
+    if page_size < 1 or page_size != kv_buffer.shape[1] or all(lists):
         return None
     scale = q.shape[2] ** -0.5 if sm_scale is None else sm_scale
     scale_of("mla_decode_fwd", scale, "sm_scale")
     lse, logits, splits = _new_parts(q, o, qo_indptr, kv_indices, page_size, max_seqlen_q, num_kv_splits)
     made = (lse,) if logits is None else (lse, logits)
     given = (
-        *((place,) for place in range(7)), None, None, None, None, None, (18,), (19,),
+        *((place,) for place in range(7)), None, None, None, None, None, (18,), (19,), (20,),
         None if logits is None else (-2,), (-1,), max_seqlen_q, scale, splits, 1, max(logit_cap, 0.0), logit_cap > 0,
-        return_lse, causal,
+        return_lse, ranks, rank, causal,
     )  # fmt: skip
     return plan_of(made, ((called, given),), ((2,) if logits is None else (-2,), (-1,)))
 
 
 #: The operator is among them, so that a call of another one is not that of a plan.
-_KINDS: Final = "tttt" + "ptp" + "v" * 6 + "p" * 7 + "v" * 4
+_KINDS: Final = "tttt" + "ptp" + "v" * 6 + "p" * 8 + "v" * 5
 _planned = remembered(_decoded, _plan, _KINDS)

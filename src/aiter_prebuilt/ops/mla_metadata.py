@@ -156,7 +156,8 @@ def get_mla_metadata_v1(
         max_split_per_batch: so many parts of a batch on average at most; -1: as many as there are units.
         intra_batch_mode: the lists are those of the fast mode, of as many works as they have room for; any value; it changes
             nothing.
-        is_cp_round_robin: False only.
+        is_cp_round_robin: the keys are those of one rank of context parallelism. The lists are those of ``is_causal=False`` then:
+            only ``mla_decode_fwd`` knows where its keys lie in the whole sequence.
         mla_version: 0 (AITER's ``MlaVersion.V32``) only.
         dtype_q_nope: accepted and ignored.
         dtype_q_rope: accepted and ignored.
@@ -181,11 +182,11 @@ def get_mla_metadata_v1(
         dtype_q,
         dtype_kv,
     )
-    refuse_get_mla_metadata_v1(num_heads_k, is_cp_round_robin, number(mla_version))
+    refuse_get_mla_metadata_v1(num_heads_k, number(mla_version))
     fold, tiles = contexts_of(num_heads_per_head_k, page_size, max_seqlen_qo, uni_seqlen_qo, topk)
     units, works = in_order(work_indptr, work_info_set)
     _get_mla_metadata_v1(
         seqlens_qo_indptr, seqlens_kv_indptr, kv_last_page_lens, addresses(work_metadata_ptrs), works, units,
-        reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_per_head_k, is_causal, page_size,
-        kv_granularity, uni_seqlen_qo, topk, max_split_per_batch, fold, tiles,
+        reduce_indptr, reduce_final_map, reduce_partial_map, num_heads_per_head_k,
+        is_causal and not is_cp_round_robin, page_size, kv_granularity, uni_seqlen_qo, topk, max_split_per_batch, fold, tiles,
     )  # fmt: skip

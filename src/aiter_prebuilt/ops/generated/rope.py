@@ -85,8 +85,8 @@ def rope_cached_fwd_impl(
     Args:
         output: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``input`` itself; may be strided.
         input: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s; a strided one is copied.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, a strided one is copied.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
@@ -259,8 +259,8 @@ def rope_cached_2c_fwd_impl(
         output_y: [S, B, HY, D] bf16 or fp16 or fp32, written; may be ``input_y`` itself; may be strided.
         input_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         input_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s; a strided one is copied.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, a strided one is copied.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
@@ -548,8 +548,8 @@ def rope_cached_bwd_impl(
     Args:
         input_grads: [S, B, H, D] bf16 or fp16 or fp32, written; may be ``output_grads`` itself; may be strided.
         output_grads: [S, B, H, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s; a strided one is copied.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, a strided one is copied.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.
@@ -639,8 +639,8 @@ def rope_cached_2c_bwd_impl(
         input_grads_y: [S, B, HY, D] bf16 or fp16 or fp32, written; may be ``output_grads_y`` itself; may be strided.
         output_grads_x: [S, B, HX, D] bf16 or fp16 or fp32, may be strided.
         output_grads_y: [S, B, HY, D] bf16 or fp16 or fp32, may be strided.
-        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s.
-        sin: [P, 1, 1, f] bf16 or fp16 or fp32.
+        cos: [P, 1, 1, f] bf16 or fp16 or fp32, one row for each s; a strided one is copied.
+        sin: [P, 1, 1, f] bf16 or fp16 or fp32, a strided one is copied.
         rotate_style: 0: pairs are element i and i + half; 1: neighbours; only 0 and 1 are supported.
         reuse_freqs_front_part: a row of the table has half of what is turned, one for each pair.
         nope_first: the end of a head is turned, else its start; the rest is copied.

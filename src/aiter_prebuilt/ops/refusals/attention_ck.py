@@ -12,17 +12,9 @@ if TYPE_CHECKING:
 
 
 def refuse_mha_fwd(
-    dropout_p: float,
-    return_dropout_randval: bool,
-    bias: torch.Tensor | None,
-    alibi_slopes: torch.Tensor | None,
-    gen: torch.Tensor | None,
+    bias: torch.Tensor | None, alibi_slopes: torch.Tensor | None, gen: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``mha_fwd`` that no kernel covers."""
-    if dropout_p:
-        raise refuse("mha_fwd", "dropout_p", dropout_p, "0.0")
-    if return_dropout_randval:
-        raise refuse("mha_fwd", "return_dropout_randval", return_dropout_randval, "False")
     if bias is not None:
         raise refuse("mha_fwd", "bias", bias, "None")
     if alibi_slopes is not None:
@@ -33,10 +25,8 @@ def refuse_mha_fwd(
 
 def refuse_mha_varlen_fwd(
     cu_seqlens_k: torch.Tensor | None,
-    dropout_p: float,
     logits_soft_cap: float,
     zero_tensors: bool,
-    return_dropout_randval: bool,
     block_table: torch.Tensor | None,
     bias: torch.Tensor | None,
     alibi_slopes: torch.Tensor | None,
@@ -45,14 +35,10 @@ def refuse_mha_varlen_fwd(
     """Refuse the options of ``mha_varlen_fwd`` that no kernel covers."""
     if cu_seqlens_k is None:
         raise refuse("mha_varlen_fwd", "cu_seqlens_k", cu_seqlens_k, "a tensor")
-    if dropout_p:
-        raise refuse("mha_varlen_fwd", "dropout_p", dropout_p, "0.0")
     if logits_soft_cap:
         raise refuse("mha_varlen_fwd", "logits_soft_cap", logits_soft_cap, "0.0")
     if zero_tensors:
         raise refuse("mha_varlen_fwd", "zero_tensors", zero_tensors, "False")
-    if return_dropout_randval:
-        raise refuse("mha_varlen_fwd", "return_dropout_randval", return_dropout_randval, "False")
     if block_table is not None:
         raise refuse("mha_varlen_fwd", "block_table", block_table, "None")
     if bias is not None:

@@ -29,22 +29,18 @@ def refuse_mla_decode_stage1_asm_fwd(
         raise refuse("mla_decode_stage1_asm_fwd", "causal", causal, "True")
 
 
-def refuse_get_mla_metadata_v1(num_heads_k: int, is_cp_round_robin: bool, mla_version: int | Enum) -> None:
+def refuse_get_mla_metadata_v1(num_heads_k: int, mla_version: int | Enum) -> None:
     """Refuse the options of ``get_mla_metadata_v1`` that no kernel covers."""
     if num_heads_k != 1:
         raise refuse("get_mla_metadata_v1", "num_heads_k", num_heads_k, "1")
-    if is_cp_round_robin:
-        raise refuse("get_mla_metadata_v1", "is_cp_round_robin", is_cp_round_robin, "False")
     if mla_version:
         raise refuse("get_mla_metadata_v1", "mla_version", mla_version, "0")
 
 
-def refuse_mla_decode_fwd(nhead_kv: int, cp_world_size: int) -> None:
+def refuse_mla_decode_fwd(nhead_kv: int) -> None:
     """Refuse the options of ``mla_decode_fwd`` that no kernel covers."""
     if nhead_kv != 1:
         raise refuse("mla_decode_fwd", "nhead_kv", nhead_kv, "1")
-    if cp_world_size != 1:
-        raise refuse("mla_decode_fwd", "cp_world_size", cp_world_size, "1")
 
 
 def refuse_mla_prefill_fwd(logit_cap: float) -> None:
