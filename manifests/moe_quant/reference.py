@@ -89,7 +89,7 @@ def mxfp4_moe_sort_hip(
 ) -> Values:
     """Scales of each id's row; 0 where there is none, in blocks of 32 rows with one that counts."""
     groups = -(-cols // 32)
-    return _sorted(scale.reshape(-1, groups), sorted_ids, num_valid_ids, None, token_num, sizes)
+    return _sorted(scale.reshape(sizes["rows"], groups), sorted_ids, num_valid_ids, None, token_num, sizes)
 
 
 def _sorted(
@@ -128,13 +128,13 @@ def fused_dynamic_mx_quant_moe_sort_hip(
     group_size: int,
     kinds: Mapping[str, str],
     sizes: Mapping[str, int],
-) -> tuple[Values, Values]:
+) -> tuple[Near, Values]:
     """Codes of all rows, and their exponents as :func:`mxfp4_moe_sort_hip` sorts them, 0 for ids of weight 0."""
     rows, kind = sizes["M"], kinds["out"]
     groups = input.reshape(rows, sizes["N"] // group_size, group_size)
     codes, powers = with_powers(groups, power_up(np.maximum(top_of(groups), LEAST) / QMAX[kind], 1), kind)
     found = (pairs_of(codes) if kind == "u8" else codes).reshape(*input.shape[:-1], sizes["W"])
-    return found, _sorted(powers, sorted_ids, num_valid_ids, sorted_weights, token_num, sizes)
+    return near(found, relative=0.0), _sorted(powers, sorted_ids, num_valid_ids, sorted_weights, token_num, sizes)
 
 
 def draw_experts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:

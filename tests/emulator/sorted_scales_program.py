@@ -26,7 +26,7 @@ def sorted_ids() -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor
 
 
 def expected(scales: Bytes, ids: Bytes, counted: int, rows: int) -> Bytes:
-    """Scales [tokens, choices or 1, groups] in the order of ids, blocks of 32 rows and 8 groups; poison behind those that count."""
+    """Scales [tokens, choices or 1, groups] in the order of ids, blocks of 32 rows and 8 groups; poison behind them."""
     width = -(-scales.shape[2] // 8) * 8
     plain = np.zeros((rows, width), np.uint8)
     for place in range(counted):

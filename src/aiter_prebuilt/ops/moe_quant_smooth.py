@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
@@ -53,9 +54,9 @@ def moe_smooth_per_token_scaled_quant_v2(
     """
     del shuffle_scale
     each = input
-    if input.dim() == 2:  # all choices of a token have one row
+    if len(input.shape) == 2:  # all choices of a token have one row
         rows, columns = input.shape
-        each = input.unsqueeze(1).expand(rows, out.numel() // max(rows * columns, 1), columns)
+        each = input.unsqueeze(1).expand(rows, prod(out.shape) // max(rows * columns, 1), columns)
     _moe_smooth_per_token_scaled_quant_v2(
         out, each, scales, smooth_scale, sorted_token_ids, sorted_expert_ids, num_valid_ids, block_m, transpose_out
     )
