@@ -15,6 +15,7 @@ from build_tools.cases.experts import in_blocks
 from build_tools.cases.mx_codes import LEAST, QMAX, pairs_of, power_up, shuffled_place, top_of, with_powers
 from build_tools.cases.near import Near, Values, near
 
+_QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0}
 _SMALLEST = 2.0**-126
 _ROUNDING = 2.0**-24
 
@@ -29,8 +30,16 @@ def moe_smoothquant_fwd(
     """
     tokens, width, choices = sizes["M"], sizes["N"], sizes["choices"]
     rows = np.tile(input.reshape(tokens, width), (choices, 1))
-    codes, error, scales = _quantised(rows * x_scale[topk_ids.T.reshape(-1)], QMAX[kinds["out"]], 0.0)
-    return near(codes, relative=error), near(scales.reshape(-1), relative=3 * _ROUNDING)
+    product = rows * x_scale[topk_ids.T.reshape(-1)]
+    qmax = _QMAX[kinds["out"]]
+    amax = np.fmax.reduce(np.abs(product), axis=-1, keepdims=True, initial=0.0)
+    scales = np.where(amax > 0, np.maximum(amax / qmax, _SMALLEST), 1.0)
+    codes = np.clip(product / scales, -qmax, qmax)
+    lost = np.broadcast_to(amax == np.inf, codes.shape)
+    codes = np.where(lost, -qmax / 2, np.where(np.isnan(product), -qmax, codes))
+    return near(codes, relative=np.where(lost, 1.0, 8 * _ROUNDING)), near(
+        scales.reshape(-1), relative=3 * _ROUNDING
+    )
 
 
 def _quantised(product: Values, qmax: float, least: float) -> tuple[Values, Values, Values]:
@@ -134,7 +143,9 @@ def fused_dynamic_mx_quant_moe_sort_hip(
     groups = input.reshape(rows, sizes["N"] // group_size, group_size)
     codes, powers = with_powers(groups, power_up(np.maximum(top_of(groups), LEAST) / QMAX[kind], 1), kind)
     found = (pairs_of(codes) if kind == "u8" else codes).reshape(*input.shape[:-1], sizes["W"])
-    return near(found, relative=0.0), _sorted(powers, sorted_ids, num_valid_ids, sorted_weights, token_num, sizes)
+    return near(found, relative=0.0), _sorted(
+        powers, sorted_ids, num_valid_ids, sorted_weights, token_num, sizes
+    )
 
 
 def draw_experts(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> Values:
