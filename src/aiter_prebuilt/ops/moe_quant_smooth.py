@@ -58,5 +58,13 @@ def moe_smooth_per_token_scaled_quant_v2(
         rows, columns = input.shape
         each = input.unsqueeze(1).expand(rows, prod(out.shape) // max(rows * columns, 1), columns)
     _moe_smooth_per_token_scaled_quant_v2(
-        out, each, scales, smooth_scale, sorted_token_ids, sorted_expert_ids, num_valid_ids, block_m, transpose_out
+        out,
+        each,
+        scales,
+        smooth_scale,
+        sorted_token_ids,
+        sorted_expert_ids,
+        num_valid_ids,
+        block_m,
+        transpose_out,
     )
