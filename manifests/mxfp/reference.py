@@ -6,17 +6,24 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from build_tools.cases.mx_codes import (
+    FP4,
+    LEAST,
+    QMAX,
+    pairs_of,
+    power_up,
+    shuffled_place,
+    top_of,
+    with_powers,
+)
 from build_tools.cases.near import Near, Values, near
 from build_tools.cases.numbers import decode
-
-#: fp4 by its code, without the sign.
-_FP4 = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0])
 
 
 def upcast_from_mxfp(tensor: Values, scale: Values) -> Values:
     """Each number of fp4 times the power of two of its 32; a byte of 0 is 0, one of 255 NaN."""
     codes = np.stack([tensor & 15, tensor >> 4], axis=-1).reshape(len(tensor), 2 * tensor.shape[1])
-    numbers = np.where(codes & 8, -1.0, 1.0) * _FP4[codes & 7]
+    numbers = np.where(codes & 8, -1.0, 1.0) * FP4[codes & 7]
     return _scaled(numbers, scale)
 
 
@@ -58,11 +65,11 @@ def downcast_to_mxfp(src_tensor: Values, DEQUANT_SCALE_ROUNDING_MODE: int) -> tu
     """Pairs of fp4, rounded halfway away from zero; a group with NaN or an infinity is lost: 255, and codes of 0."""
     groups = _padded(src_tensor)
     lost: Values = np.logical_not(np.isfinite(groups).all(axis=-1))
-    powers = _power_to(_top(groups), 6.0, DEQUANT_SCALE_ROUNDING_MODE)
+    powers = _power_to(top_of(groups), 6.0, DEQUANT_SCALE_ROUNDING_MODE)
     scaled = np.where(lost[..., None], 0.0, _inverse(groups, powers))
-    edges = (_FP4[1:] + _FP4[:-1]) / 2
+    edges = (FP4[1:] + FP4[:-1]) / 2
     codes = (np.abs(scaled)[..., None] >= edges).sum(axis=-1) + 8 * np.signbit(scaled)
-    return _pairs(_cut(codes, src_tensor)), np.where(lost, 255, powers)
+    return pairs_of(_cut(codes, src_tensor)), np.where(lost, 255, powers)
 
 
 def downcast_to_mxfp8(
@@ -74,7 +81,7 @@ def downcast_to_mxfp8(
     most = _OCP[kinds["out"]]
     groups = _padded(src_tensor)
     lost: Values = np.asarray(np.isinf(groups).any(axis=-1))
-    powers = _power_to(_top(np.nan_to_num(groups)), most, DEQUANT_SCALE_ROUNDING_MODE)
+    powers = _power_to(top_of(np.nan_to_num(groups)), most, DEQUANT_SCALE_ROUNDING_MODE)
     scaled = np.where(lost[..., None], np.nan, np.clip(_inverse(groups, powers), -most, most))
     return _cut(scaled, src_tensor), np.where(lost, 255, powers)
 
@@ -96,7 +103,7 @@ def _cut(groups: Values, rows: Values) -> Values:
 def _power_to(top: Values, most: float, down: int) -> Values:
     """e8m0 of the power of two next to top / most: not less, or not more; 0 for what is below all."""
     if not down:
-        return _power_up(top / most, 1)
+        return power_up(top / most, 1)
     _, exponent = np.frexp(top / most)
     found: Values = np.where(top > 0, np.maximum(exponent - 1 + 127, 0), 0)
     return found
@@ -116,10 +123,8 @@ def draw_far_apart(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapp
     return found
 
 
-#: The largest code, and half a unit of the last place of fp32.
-_QMAX = {"i8": 127.0, "e4m3fnuz": 240.0, "e4m3fn": 448.0, "u8": 6.0}
+#: Half a unit of the last place of fp32.
 _ROUNDING = 2.0**-24
-_LEAST = np.float64(np.float32(1e-10))
 
 
 def dynamic_per_group_scaled_quant(
@@ -140,10 +145,10 @@ def dynamic_per_group_scaled_quant(
     groups = input.reshape(rows, input.shape[-1] // group_size, group_size)
     done = rows if num_rows is None else min(int(num_rows.reshape(())) * num_rows_factor, rows)
     if kinds["scales"] == "u8":
-        codes, made = _with_powers(groups, _power_up(np.maximum(_top(groups), _LEAST) / _QMAX[kind], 1), kind)
+        codes, made = with_powers(groups, power_up(np.maximum(top_of(groups), LEAST) / QMAX[kind], 1), kind)
     else:
         codes, made = _with_floats(groups, kind)
-    found = (_pairs(codes) if kind == "u8" else codes).reshape(rows, sizes["W"])
+    found = (pairs_of(codes) if kind == "u8" else codes).reshape(rows, sizes["W"])
     rest = np.broadcast_to(np.arange(rows)[:, None] >= done, found.shape)
     out = np.ma.array(found, mask=rest).reshape(*input.shape[:-1], sizes["W"])
     scales = _untouched(sizes)
@@ -151,7 +156,7 @@ def dynamic_per_group_scaled_quant(
     places = row * groups.shape[1] + group
     if shuffle_scale:
         swizzled = kinds["scales"] == "u8" and group_size == 32
-        places = _shuffled(row, group, groups.shape[1]) if swizzled else group * done + row
+        places = shuffled_place(row, group, groups.shape[1]) if swizzled else group * done + row
     scales[places] = made[:done]
     shape = (*input.shape[:-1], -1) if input.ndim > 2 else (sizes["scale_rows"], sizes["scale_columns"])
     exact = kinds["scales"] == "u8"
@@ -176,15 +181,15 @@ def quant_mxfp4(
     ways = (_quarter_down, _sixth_up, _quarter_near, _quarter_up, _quarter_near)
     # Halfway, 16-bit numbers have zeros from the 2^-11 of them on: a bit more is nearer to the larger code.
     inputs = groups * (1 + 2.0**-20) if round_mode == 4 else groups
-    codes, made = _with_powers(inputs, ways[round_mode](groups), "u8")
+    codes, made = with_powers(inputs, ways[round_mode](groups), "u8")
     row, group = _each(made.shape)
     if gate_up and a16w4_shuffle:  # of 32 rows the first 16 are of gate
         half = rows // 2
         row = row % half // 16 * 32 + row // half * 16 + row % half % 16
     shuffled = e8m0_shuffle or a16w4_shuffle
     scales = _untouched(sizes)
-    scales[_shuffled(row, group, width // 32) if shuffled else row * (width // 32) + group] = made
-    pairs = _pairs(codes).reshape(rows, width // 32, 16)
+    scales[shuffled_place(row, group, width // 32) if shuffled else row * (width // 32) + group] = made
+    pairs = pairs_of(codes).reshape(rows, width // 32, 16)
     if shuffle_weight:  # 16 rows of 16 bytes lie together
         order = np.argsort((row // 16 * (width // 32) + group) * 16 + row % 16, axis=None)
         pairs = pairs.reshape(-1, 16)[order]
@@ -204,83 +209,37 @@ def _untouched(sizes: Mapping[str, int]) -> Values:
     return made
 
 
-def _shuffled(row: Values, group: Values, groups: int) -> Values:
-    """Where e8m0_shuffle has scale (row, group): blocks of 32 rows and 8 groups, [g % 4][r % 16][g // 4][r // 16] inside."""
-    block = row // 32 * -(-groups // 8) + group // 8
-    place: Values = (((block * 4 + group % 4) * 16 + row % 16) * 2 + group % 8 // 4) * 2 + row % 32 // 16
-    return place
-
-
-def _top(groups: Values) -> Values:
-    """The largest size of each group; 0 where one is NaN or infinite."""
-    top = np.abs(groups).max(axis=-1, initial=0.0)
-    found: Values = np.where(np.isfinite(top), top, 0.0)
-    return found
-
-
-def _power_up(top: Values, least: int) -> Values:
-    """e8m0 of the smallest power of two that is not less, and not below ``least``; 0 for 0."""
-    fraction, exponent = np.frexp(top)
-    found: Values = np.where(top > 0, np.maximum(exponent - (fraction == 0.5) + 127, least), 0)
-    return found
-
-
 def _sixth_up(groups: Values) -> Values:
-    return _power_up(_top(groups) / 6.0, 1)
+    return power_up(top_of(groups) / 6.0, 1)
 
 
 def _quarter_up(groups: Values) -> Values:
-    return _power_up(_top(groups) / 4, 0)
+    return power_up(top_of(groups) / 4, 0)
 
 
 def _quarter_down(groups: Values) -> Values:
-    _, exponent = np.frexp(_top(groups))
-    found: Values = np.where(_top(groups) > 0, np.maximum(exponent - 1 - 2 + 127, 0), 0)
+    _, exponent = np.frexp(top_of(groups))
+    found: Values = np.where(top_of(groups) > 0, np.maximum(exponent - 1 - 2 + 127, 0), 0)
     return found
 
 
 def _quarter_near(groups: Values) -> Values:
     """To the nearest power in the last place of fp4: 1.75 of one and more are the next. What would be 2^128 is 2^127."""
-    fraction, exponent = np.frexp(_top(groups))
+    fraction, exponent = np.frexp(top_of(groups))
     power = exponent - 1 + (fraction >= 0.875)
-    found: Values = np.where(_top(groups) > 0, np.where(power >= 128, 254, np.maximum(power - 2 + 127, 0)), 0)
+    found: Values = np.where(
+        top_of(groups) > 0, np.where(power >= 128, 254, np.maximum(power - 2 + 127, 0)), 0
+    )
     return found
-
-
-def _with_powers(groups: Values, powers: Values, kind: str) -> tuple[Values, Values]:
-    """(codes before their rounding, of fp4 the codes, exponents); a group with NaN or an infinity is lost."""
-    lost: Values = np.logical_not(np.isfinite(groups).all(axis=-1))
-    scaled = groups / np.exp2(powers - 127.0)[..., None]
-    exponents = np.where(lost, 255, powers)
-    if kind == "u8":
-        return _codes(np.where(lost[..., None], 0.0, scaled)), exponents
-    most = _QMAX[kind]
-    return np.where(lost[..., None], np.nan, np.clip(scaled, -most, most)), exponents
 
 
 def _with_floats(groups: Values, kind: str) -> tuple[Values, Values]:
-    most = _QMAX[kind]
+    most = QMAX[kind]
     amax = np.fmax.reduce(np.abs(groups), axis=-1, initial=0.0)
-    scales = np.maximum(amax, _LEAST) / most
+    scales = np.maximum(amax, LEAST) / most
     with np.errstate(invalid="ignore"):
         codes = np.clip(groups / scales[..., None], -most, most)
     return (np.nan_to_num(codes, nan=0.0) if kind == "i8" else codes), scales
-
-
-def _codes(x: Values) -> Values:
-    """Codes of fp4, rounded to nearest even, cut at 6; the sign of a zero is kept."""
-    sizes = np.abs(x)[..., None]
-    edges = (_FP4[1:] + _FP4[:-1]) / 2
-    # from an odd code a tie goes up, from an even one it stays
-    above = np.where(np.arange(7) % 2 == 1, sizes >= edges, sizes > edges)
-    found: Values = above.sum(axis=-1) + 8 * np.signbit(x)
-    return found
-
-
-def _pairs(codes: Values) -> Values:
-    halves = codes.reshape(*codes.shape[:-1], codes.shape[-1] // 2, 2)
-    found: Values = halves[..., 0] + 16 * halves[..., 1]
-    return found
 
 
 def draw_powers_and_halves(

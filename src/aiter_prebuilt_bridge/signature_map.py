@@ -83,6 +83,12 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
     ),
     # The ids are sorted in blocks of 32 for ours, and the call must say that.
     (("aiter.ops.moe_op",), "fmoe_fp8_blockscale_g1u1", Reading(nothing={"block_size_M": (32,)})),
+    (("aiter.utility.fp4_utils",), "moe_mxfp4_sort", Reading(ours="adapted.moe_mxfp4_sort")),
+    (
+        ("aiter.ops.triton.quant.fused_mxfp4_quant",),
+        "fused_dynamic_mxfp4_quant_moe_sort",
+        Reading(ours="adapted.fused_dynamic_mxfp4_quant_moe_sort"),
+    ),
     # AITER's assembly for 2048 of a row, which is what ours takes when nothing else is said.
     *(
         (("aiter.ops.topk",), f"{name}_fast", Reading(ours=name))

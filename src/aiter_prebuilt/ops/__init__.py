@@ -218,6 +218,8 @@ if TYPE_CHECKING:
     from aiter_prebuilt.ops.moe_cktile import moe_cktile2stages_gemm1
     from aiter_prebuilt.ops.moe_gating import topk_gating
     from aiter_prebuilt.ops.moe_gemm_f4 import moe_gemm_a4w4, moe_gemm_a8w4, moe_gemm_a16w4
+    from aiter_prebuilt.ops.moe_quant_mx import fused_dynamic_mx_quant_moe_sort_hip, mxfp4_moe_sort_hip
+    from aiter_prebuilt.ops.moe_quant_smooth import moe_smooth_per_token_scaled_quant_v2
     from aiter_prebuilt.ops.moe_routing import routing, routing_from_hash
     from aiter_prebuilt.ops.moe_sorting import moe_sorting
     from aiter_prebuilt.ops.moe_stage1_asm import moe_stage1_g1u1
@@ -399,6 +401,7 @@ __all__ = [
     "fp8_mqa_logits",
     "fused_add_rms_norm_cu",
     "fused_add_rmsnorm_pad",
+    "fused_dynamic_mx_quant_moe_sort_hip",
     "fused_experts",
     "fused_experts_a8w8",
     "fused_experts_a8w8_tensor",
@@ -504,6 +507,7 @@ __all__ = [
     "moe_routing_lists",
     "moe_shuffle_scale",
     "moe_shuffle_weight",
+    "moe_smooth_per_token_scaled_quant_v2",
     "moe_smoothquant_fwd",
     "moe_sorting",
     "moe_sorting_fwd",
@@ -511,6 +515,7 @@ __all__ = [
     "moe_sum",
     "mul",
     "mul_",
+    "mxfp4_moe_sort_hip",
     "pa_fwd_asm",
     "paged_attention_ragged",
     "paged_attention_v1",
@@ -839,6 +844,9 @@ HOMES: Final = {
     "ck_moe_stage2_fwd": "moe_ck",
     "moe_cktile2stages_gemm1": "moe_cktile",
     "topk_gating": "moe_gating",
+    "fused_dynamic_mx_quant_moe_sort_hip": "moe_quant_mx",
+    "mxfp4_moe_sort_hip": "moe_quant_mx",
+    "moe_smooth_per_token_scaled_quant_v2": "moe_quant_smooth",
     "moe_stage1_g1u1": "moe_stage1_asm",
     "moe_fused_gate": "moe_tokens",
     "upcast_from_mxfp": "mxfp",
