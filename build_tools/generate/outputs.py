@@ -10,6 +10,7 @@ from build_tools.files.reproducible import write_atomic
 from build_tools.generate import (
     api_reference,
     call_forms,
+    command_pages,
     environment_variables,
     exit_codes,
     exports,
@@ -53,6 +54,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         REFUSALS
         / "__init__.py": f'"""Written by `{COMMAND}`: what hand-written functions refuse. Do not edit."""\n',
         **matrix.files(root),
+        **command_pages.files(),
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
     refused = {family.family: functions.refusals_of(family) for family in manifest.families.values()}

@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("cases --target gfx942 --output build/cases")
 @click.command()
 @click.option("--target", required=True, help="The target whose calls are made (its fp8 is one of two).")
 @click.option(

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("new-operator my_op --like gelu_and_mul")
 @click.command("new-operator")
 @click.argument("name")
 @click.option("--like", required=True, metavar="OPERATOR", help="The operator whose parts are copied.")
