@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -72,7 +73,10 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
 
     They are missing, differ, or nothing generates them any more.
     """
-    made = outputs(manifest, root)
+    return _stale(outputs(manifest, root), root)
+
+
+def _stale(made: Mapping[Path, str], root: Path) -> list[Path]:
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
@@ -100,7 +104,8 @@ def check(manifest: Manifest, root: Path) -> None:
 
 def write(manifest: Manifest, root: Path) -> list[Path]:
     """Write what is stale and remove what nothing generates; the paths that changed."""
-    made, changed = outputs(manifest, root), stale(manifest, root)
+    made = outputs(manifest, root)
+    changed = _stale(made, root)
     for path in changed:
         if path in made:
             write_atomic(root / path, made[path].encode())

@@ -7,17 +7,15 @@ import re
 from pathlib import Path
 
 import pytest
+from support import repository
 
 import aiter_prebuilt
 from build_tools.errors import ManifestError
 from build_tools.generate import api_reference, docstring_sections
 from build_tools.generate.api_reference import PublicName
-from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
-OPERATORS = [
-    operator for family in load(ROOT / "manifests").families.values() for operator in family.operators
-]
+OPERATORS = [operator for family in repository.manifest().families.values() for operator in family.operators]
 PAGES = api_reference.files(OPERATORS, {})
 NAMES = {each.name: each for each in api_reference.public_names(OPERATORS, {})}
 FUNCTIONS = {name: each for name, each in NAMES.items() if isinstance(each.node, ast.FunctionDef)}

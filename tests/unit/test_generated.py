@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from support import repository
 
 import aiter_prebuilt
 from aiter_prebuilt import errors
@@ -24,11 +25,10 @@ from build_tools.generate.functions import refusal
 from build_tools.generate.python_text import fitted, substituted, wrapped
 from build_tools.manifest.model import Operator
 from build_tools.manifest.operators import GIVEN, ArgumentType
-from build_tools.manifest.parse import load
 from build_tools.manifest.python import Parameter, parse_python
 
 ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = load(ROOT / "manifests")
+MANIFEST = repository.manifest()
 OPERATORS = {
     operator.name: operator for family in MANIFEST.families.values() for operator in family.operators
 }

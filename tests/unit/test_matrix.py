@@ -7,24 +7,33 @@ import re
 from pathlib import Path
 
 import pytest
+from support import repository
 
 from build_tools.generate import matrix
-from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
+@pytest.fixture(scope="module")
+def rows() -> list[matrix.Row]:
+    """Rows of whole plans: seconds of a core."""
+    return matrix.rows(ROOT)
+
+
 @pytest.mark.parametrize("path", [matrix.MATRIX, matrix.WORKFLOW], ids=str)
-def test_the_committed_file_is_what_the_manifests_say(path: Path) -> None:
+def test_the_committed_file_is_what_the_manifests_say(
+    path: Path, rows: list[matrix.Row], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matrix, "rows", lambda root: rows)
     assert (ROOT / path).read_text(encoding="utf-8") == matrix.files(ROOT)[path], (
         "run: python -m build_tools generate"
     )
 
 
-def test_every_target_of_every_profile_has_one_row() -> None:
-    manifest = load(ROOT / "manifests")
+def test_every_target_of_every_profile_has_one_row(rows: list[matrix.Row]) -> None:
+    manifest = repository.manifest()
     wanted = [(target, name) for name, profile in manifest.profiles.items() for target in profile.targets]
-    assert [(row["target"], row["profile"]) for row in matrix.rows(ROOT)] == wanted
+    assert [(row["target"], row["profile"]) for row in rows] == wanted
 
 
 def test_every_action_is_pinned_by_commit_and_none_keeps_the_token() -> None:
@@ -39,8 +48,8 @@ def test_every_action_is_pinned_by_commit_and_none_keeps_the_token() -> None:
     assert text.count("actions/upload-artifact@") == text.count("if-no-files-found: error")
 
 
-def test_shards_are_as_many_as_their_seconds_ask_for() -> None:
-    for row in matrix.rows(ROOT):
+def test_shards_are_as_many_as_their_seconds_ask_for(rows: list[matrix.Row]) -> None:
+    for row in rows:
         seconds, shards = int(row["seconds"]), int(row["shards"])
         assert (
             (shards - 1) * matrix.SECONDS_PER_SHARD <= seconds + 1 <= shards * matrix.SECONDS_PER_SHARD + 1
