@@ -8,6 +8,7 @@ The copy is complete: it builds and is proved as it stands, and passes lint when
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from build_tools.files.reproducible import write_atomic
 from build_tools.generate import scaffold_function
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.manifest.names import operator_problem
-from build_tools.manifest.problems import suggestion
+from build_tools.manifest.parse import document
+from build_tools.manifest.problems import Problems, suggestion
 
 
 def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[Path]:
@@ -42,7 +44,7 @@ def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[P
     return [
         _append(folder / "operators.toml", _definition(folder / "operators.toml", model, name)),
         _append(folder / "reference.py", _reference(folder / "reference.py", model, name)),
-        _append(folder / "cases.toml", _renamed(folder / "cases.toml", like, name)),
+        _append(folder / "cases.toml", _cases(folder / "cases.toml", like, name)),
         *function,
     ]
 
@@ -64,6 +66,27 @@ def _renamed(path: Path, table: str, name: str) -> str:
     """Return a table and its subtables under another name."""
     text = _block(path.read_text(), table)
     return re.sub(rf"^(\[+){re.escape(table)}(?=[.\]])", rf"\g<1>{name}", text, flags=re.MULTILINE)
+
+
+def _cases(path: Path, like: str, name: str) -> str:
+    """Return the model's calls under the new name.
+
+    Limits that the model shares with others (``limits.toml``) become the new operator's own.
+    """
+    text = _renamed(path, like, name)
+    shared = document(path.parents[1] / "limits.toml", Problems()) or {}
+    lines = [
+        f"{json.dumps(phrase)} = {json.dumps(calls)}"
+        for names, phrases in shared.get("refused", {}).items()
+        if like in names.split()
+        for phrase, calls in phrases.items()
+    ]
+    if not lines:
+        return text
+    header = f"[{name}.refused]"
+    if header not in text:
+        text += f"\n\n{header}"
+    return text.replace(header, "\n".join([header, *lines]))
 
 
 def _function(root: Path, model: Operator, module: str, name: str) -> Path:

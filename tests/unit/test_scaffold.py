@@ -14,6 +14,7 @@ import pytest
 from support import repository
 
 from build_tools.__main__ import cli
+from build_tools.cases import limits
 from build_tools.errors import ManifestError, StaleFilesError, UsageError
 from build_tools.generate import scaffold, scaffold_function
 from build_tools.manifest.parse import document, load
@@ -66,6 +67,14 @@ def test_a_hand_written_function_is_copied_with_what_it_uses(root: Path) -> None
     cases = document(root / "manifests/rope_group_quant/cases.toml", Problems())
     assert cases is not None and "refused" in cases["toy_heads"]
     assert cases["toy_heads"] == cases["fused_kv_norm_rope_group_quant"]
+
+
+def test_limits_that_a_model_shares_are_the_copy_s_own(root: Path) -> None:
+    shutil.copytree(ROOT / scaffold_function.FOLDER, root / scaffold_function.FOLDER)
+    scaffold.new_operator("toy_bwd", "attention_dropout_bwd", load(root / "manifests"), root)
+    assert limits.problems_of(load(root / "manifests"), root / "manifests") == []
+    cases = document(root / "manifests/attention_dropout/cases.toml", Problems())
+    assert cases is not None and cases["toy_bwd"]["refused"]["HQ a multiple of HK"] == "HQ=3 HK=2"
 
 
 def test_a_copied_function_lacks_no_name() -> None:
