@@ -73,10 +73,11 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
 
     They are missing, differ, or nothing generates them any more.
     """
-    return _stale(outputs(manifest, root), root)
+    return differing(outputs(manifest, root), root)
 
 
-def _stale(made: Mapping[Path, str], root: Path) -> list[Path]:
+def differing(made: Mapping[Path, str], root: Path) -> list[Path]:
+    """List the files below ``root`` that are not what ``made`` says, and generated ones that it does not have."""
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
@@ -105,7 +106,7 @@ def check(manifest: Manifest, root: Path) -> None:
 def write(manifest: Manifest, root: Path) -> list[Path]:
     """Write what is stale and remove what nothing generates; the paths that changed."""
     made = outputs(manifest, root)
-    changed = _stale(made, root)
+    changed = differing(made, root)
     for path in changed:
         if path in made:
             write_atomic(root / path, made[path].encode())

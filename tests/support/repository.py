@@ -11,6 +11,7 @@ from typing import Final
 
 from build_tools.cases import table
 from build_tools.cases.subject import subjects
+from build_tools.generate import outputs
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import load
 
@@ -22,6 +23,12 @@ MANIFESTS: Final = ROOT / "manifests"
 def manifest() -> Manifest:
     """Read the manifests: half a second of a core."""
     return load(MANIFESTS)
+
+
+@cache
+def generated() -> dict[Path, str]:
+    """Make every generated file: eight seconds of a core."""
+    return outputs.outputs(manifest(), ROOT)
 
 
 @cache

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from build_tools.cases import limits
+from build_tools.cases.receipt_state import CASES
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import read
 from build_tools.manifest.problems import Problems
@@ -26,7 +27,7 @@ def manifest() -> Manifest:
 def changed(tmp_path: Path, old: str, new: str) -> Path:
     """A folder of manifests in which one file with limits says something else."""
     folder = tmp_path / "manifests"
-    files = [MANIFESTS / limits.FILE, *sorted(MANIFESTS.glob(f"*/{limits.CASES}"))]
+    files = [MANIFESTS / limits.FILE, *sorted(MANIFESTS.glob(f"*/{CASES}"))]
     (place,) = (path for path in files if old in path.read_text())
     for path in files:
         text = path.read_text().replace(old, new, 1) if path == place else path.read_text()

@@ -1,4 +1,4 @@
-"""The CI matrix: generated from the manifests, committed, and the same."""
+"""The CI matrix, which is generated from the manifests."""
 
 from __future__ import annotations
 
@@ -16,18 +16,9 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def rows() -> list[matrix.Row]:
-    """Rows of whole plans: seconds of a core."""
-    return matrix.rows(ROOT)
-
-
-@pytest.mark.parametrize("path", [matrix.MATRIX, matrix.WORKFLOW], ids=str)
-def test_the_committed_file_is_what_the_manifests_say(
-    path: Path, rows: list[matrix.Row], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(matrix, "rows", lambda root: rows)
-    assert (ROOT / path).read_text(encoding="utf-8") == matrix.files(ROOT)[path], (
-        "run: python -m build_tools generate"
-    )
+    """The committed rows. ``test_generated.py`` compares the file with the manifests."""
+    found: list[matrix.Row] = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["bundles"]
+    return found
 
 
 def test_every_target_of_every_profile_has_one_row(rows: list[matrix.Row]) -> None:
