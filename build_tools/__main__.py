@@ -18,7 +18,6 @@ from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
 from build_tools.verbs.develop import develop
 from build_tools.verbs.emulator import emulator
-from build_tools.verbs.examples import add_examples
 from build_tools.verbs.farm import farm
 from build_tools.verbs.fetch import fetch
 from build_tools.verbs.generate import generate
@@ -77,7 +76,6 @@ for verb in (
     site,
 ):
     cli.add_command(verb)
-add_examples(cli)
 
 
 def main() -> None:

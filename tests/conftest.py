@@ -27,7 +27,7 @@ SHARED = "AITER_PREBUILT_TEST_SHARED"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--record-seconds`` writes how long each file took (support/seconds.py)."""
+    """``--record-seconds`` writes what each file took of a core, and shows the dearest (support/seconds.py)."""
     parser.addoption("--record-seconds", action="store_true", help="renew tests/data/seconds.json")
 
 
@@ -37,10 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from support.ran import Ran
 
         config.pluginmanager.register(Ran(Path(os.environ["AITER_PREBUILT_RAN"])))
-    if not hasattr(config, "workerinput") and config.getoption("--record-seconds"):
+    if config.getoption("--record-seconds"):
         from support import seconds
 
-        config.pluginmanager.register(seconds.Seconds(seconds.FILE))
+        config.pluginmanager.register(seconds.Cores())
+        if not hasattr(config, "workerinput"):
+            config.pluginmanager.register(seconds.Seconds(seconds.FILE))
     if not hasattr(config, "workerinput") and SHARED not in os.environ:
         os.environ.setdefault("AITER_PREBUILT_TEST_SEED", str(random.randrange(1 << 31)))
         os.environ[SHARED] = tempfile.mkdtemp(prefix="apb-calls-")

@@ -1,7 +1,8 @@
-"""Documented limits, each with a call that is refused (``manifests/limits.toml``).
+"""Documented limits, each with a call that is refused: ``refused`` of an operator in ``manifests/<family>/cases.toml``, or of
+several operators in ``manifests/limits.toml``.
 
 A limit is a phrase of a summary or of a note that says which calls are served: "K is a multiple of 64", "at most 256 columns".
-Each has a condition in the runtime, and the file has a call that breaks it. ``tests/native/test_documented_limits.py`` asks
+Each has a condition in the runtime, and the manifests have a call that breaks it. ``tests/native/test_documented_limits.py`` asks
 the live choice: the call without the change is served, with it refused by name.
 """
 
@@ -16,6 +17,7 @@ from typing import Final
 
 from aiter_prebuilt.contract.calls import Argument, Array, Call
 from build_tools.cases import bind, draw, make, words
+from build_tools.cases.receipt_state import CASES
 from build_tools.cases.table import Cases
 from build_tools.cases.words import Words
 from build_tools.errors import ManifestError
@@ -45,16 +47,18 @@ class Limit:
         operator: the operator of the note.
         phrase: a part of the note.
         calls: words of each call: what is changed of the golden call, or ``CALL; CHANGE``.
+        file: the file that has them.
     """
 
     operator: str
     phrase: str
     calls: tuple[str, ...]
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The file.
+    """All limits.
 
     Attributes:
         refused: limits with calls that break them.
@@ -70,7 +74,7 @@ class Limits:
 
 
 def read(folder: Path, problems: Problems) -> Limits | None:
-    """Read ``limits.toml`` of ``folder``; None where there is none, as in a tree of one's own."""
+    """Read the limits of ``folder``; None without ``limits.toml``, as in a tree of one's own."""
     if not (folder / FILE).is_file():
         return None
     refused: list[Limit] = []
@@ -83,13 +87,30 @@ def read(folder: Path, problems: Problems) -> Limits | None:
                 if not isinstance(reason, str) or not reason:
                     problems.add("is not a reason", key, phrase)
         for names, phrases in rows.get("refused", {}).items():
-            for phrase, calls in phrases.items():
-                texts = [calls] if isinstance(calls, str) else calls
-                if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
-                    problems.add("is not the words of a call, or a list of them", "refused", names, phrase)
-                    continue
-                refused += [Limit(name, phrase, tuple(texts)) for name in names.split()]
+            with problems.at("refused", names):
+                refused += _refused(names.split(), phrases, f"{folder.name}/{FILE}", problems)
+    for path in sorted(folder.glob(f"*/{CASES}")):
+        file = f"{folder.name}/{path.parent.name}/{CASES}"
+        with problems.file(file):
+            for name, row in (document(path, problems) or {}).items():
+                with problems.at(name, "refused"):
+                    phrases = row.get("refused", {}) if isinstance(row, dict) else {}
+                    refused += _refused([name], phrases, file, problems)
     return Limits(tuple(refused), *(rows.get(key, {}) for key in _KEYS[1:]))
+
+
+def _refused(names: list[str], phrases: object, file: str, problems: Problems) -> Iterator[Limit]:
+    """Yield the limits of one table: phrase -> words of a call, or a list of them."""
+    if not isinstance(phrases, dict):
+        problems.add("is not a table of phrases and calls")
+        return
+    for phrase, calls in phrases.items():
+        texts = [calls] if isinstance(calls, str) else calls
+        if not isinstance(texts, list) or not all(isinstance(each, str) and each for each in texts):
+            problems.add("is not the words of a call, or a list of them", phrase)
+            continue
+        for name in names:
+            yield Limit(name, phrase, tuple(texts), file)
 
 
 def problems_of(manifest: Manifest, folder: Path) -> list[str]:
@@ -101,19 +122,21 @@ def problems_of(manifest: Manifest, folder: Path) -> list[str]:
     operators = {each.name: each for family in manifest.families.values() for each in family.operators}
     reviewed = {phrase: key for key in _KEYS[1:] for phrase in getattr(limits, key)}
     needed: set[str] = set()
-    with problems.file(f"{folder.name}/{FILE}"):
-        for limit in limits.refused:
-            texts = _texts(operators[limit.operator]) if limit.operator in operators else {}
-            if not any(limit.phrase in text for text in texts.values()):
+    for limit in limits.refused:
+        texts = _texts(operators[limit.operator]) if limit.operator in operators else {}
+        if not any(limit.phrase in text for text in texts.values()):
+            with problems.file(limit.file):
                 problems.add("no note of this operator says so", "refused", limit.operator, limit.phrase)
-        for operator in operators.values():
-            own = [each.phrase for each in limits.refused if each.operator == operator.name]
+    for operator in operators.values():
+        own = [each.phrase for each in limits.refused if each.operator == operator.name]
+        with problems.file(f"{folder.name}/{operator.family}/{CASES}"):
             for place, text in _texts(operator).items():
                 for found, phrases in _found(text, [*own, *reviewed]):
                     needed.update(phrases)
                     if not phrases:
                         told = f"{found!r} of {place} may be a limit: give a call that it refuses, or the reason why none is"
-                        problems.add(told, "refused", operator.name)
+                        problems.add(f"{told} in {folder.name}/{FILE}", operator.name, "refused")
+    with problems.file(f"{folder.name}/{FILE}"):
         for phrase, key in reviewed.items():
             if phrase not in needed:
                 problems.add("no note needs this entry", key, phrase)
@@ -166,7 +189,7 @@ def pairs(
             good = next(bind.bind(cases.subject, base, fp8))
             bad = next(bind.bind(cases.subject, replace(changed, text=text), fp8))
         except bind.BindError as error:
-            raise ManifestError([f"{FILE}: {limit.operator}: {text!r}: {error}"]) from None
+            raise ManifestError([f"{limit.file}: {limit.operator}: {text!r}: {error}"]) from None
         outline = make.outline(bad)
         yield make.outline(good), replace(outline, arguments=_laid_out(outline, layouts, limit))
 
@@ -175,7 +198,7 @@ def _words(cases: Cases, text: str, limit: Limit, targets: Mapping[str, Target])
     """Read words of a call. Values that the manifest does not cover are read, too: their refusal is asked for."""
     problems = Problems()
     draws = [*draw.BUILT_IN, *cases.reference.draws]
-    with problems.file(FILE), problems.at(limit.operator, limit.phrase):
+    with problems.file(limit.file), problems.at(limit.operator, limit.phrase):
         made = words.read(text, replace(cases.subject, covered={}), draws, targets, problems)
     if problems.lines:
         raise ManifestError(problems.lines)
@@ -188,7 +211,9 @@ def _laid_out(call: Call, layouts: list[re.Match[str]], limit: Limit) -> dict[st
     for name, sizes, steps in (each.groups() for each in layouts):
         array = found.get(name)
         if not isinstance(array, Array):
-            raise ManifestError([f"{FILE}: {limit.operator}: {limit.phrase}: no tensor {name!r} is given"])
+            raise ManifestError(
+                [f"{limit.file}: {limit.operator}: {limit.phrase}: no tensor {name!r} is given"]
+            )
         shape = tuple(map(int, filter(None, sizes.split(","))))
         dense = [math.prod(shape[place + 1 :]) for place in range(len(shape))]
         strides = tuple(map(int, steps.split(","))) if steps else tuple(dense)

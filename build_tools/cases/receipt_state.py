@@ -107,7 +107,8 @@ def _family(folder: Path, targets: Sequence[str], functions: CodeGraph) -> dict[
 def _row_for_target(row: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Select the part of an operator's cases that counts on ``target``.
 
-    Calls of other targets do not count, nor does what need not be noticed: it changes no call, and lint asks for it each time.
+    Calls of other targets do not count. Nor do inputs that need not be noticed, nor refused calls:
+    they change no call, and are asked for each time.
     """
     always = row.get("default", "").split()
     left_out = set(row.get("except", {}).get(target, ()))
@@ -116,7 +117,7 @@ def _row_for_target(row: Mapping[str, Any], target: str) -> dict[str, Any]:
         for text in row["calls"]
         if _made([*text.split(), *always], target) and left_out.isdisjoint(text.split())
     ]
-    rest = {key: value for key, value in row.items() if key not in ("except", "insensitive")}
+    rest = {key: value for key, value in row.items() if key not in ("except", "insensitive", "refused")}
     return {**rest, "calls": calls}
 
 

@@ -18,7 +18,7 @@ from build_tools.manifest.model import Target
 from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems, suggestion
 
-_KEYS: Final = ("default", "golden", "calls", "insensitive", "except")
+_KEYS: Final = ("default", "golden", "calls", "insensitive", "except", "refused")
 _UNASKED: Final = "unasked.toml"
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from build_tools.errors import ManifestError
 from build_tools.generate.docstring_sections import Docstring, body, markdown, parse
 from build_tools.generate.exports import composed, home
 from build_tools.manifest.model import Operator
@@ -75,7 +76,7 @@ class PublicName:
         """The page of the name.
 
         Raises:
-            KeyError: no topic has its module.
+            ManifestError: no topic has its module.
         """
         return topic_of(self.module)
 
@@ -84,15 +85,34 @@ def topic_of(module: str) -> str:
     """Return the page of a module's functions. The longest beginning decides.
 
     Raises:
-        KeyError: no topic has the module: give it one in ``TOPICS``.
+        ManifestError: no topic has the module.
     """
+    found = _topic_of(module)
+    if found is None:
+        raise ManifestError([_no_topic(module)])
+    return found
+
+
+def problems(operators: Iterable[Operator]) -> list[str]:
+    """List the modules of public names that no page has."""
+    operators = list(operators)
+    homes = {f"ops.{home(operator)}" for operator in operators} | set(_no_operators(operators).values())
+    return [_no_topic(module) for module in sorted(homes) if _topic_of(module) is None]
+
+
+def _no_topic(module: str) -> str:
+    return (
+        f"build_tools/generate/api_reference.py: TOPICS has no page for {_file_of(module)}. "
+        "Add the beginning of the module's name to one"
+    )
+
+
+def _topic_of(module: str) -> str | None:
     short = module.removeprefix("ops.").removeprefix("generated.")
     found = {
         start: topic for topic, (_, starts) in TOPICS.items() for start in starts if short.startswith(start)
     }
-    if not found:
-        raise KeyError(f"no topic of {__name__}.TOPICS has the module {module}")
-    return found[max(found, key=len)]
+    return found[max(found, key=len)] if found else None
 
 
 def files(operators: Iterable[Operator], made: Mapping[Path, str]) -> dict[Path, str]:

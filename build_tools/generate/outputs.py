@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,7 @@ from build_tools.files.reproducible import write_atomic
 from build_tools.generate import (
     api_reference,
     call_forms,
+    command_pages,
     environment_variables,
     exit_codes,
     exports,
@@ -53,6 +55,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         REFUSALS
         / "__init__.py": f'"""Written by `{COMMAND}`: what hand-written functions refuse. Do not edit."""\n',
         **matrix.files(root),
+        **command_pages.files(),
     }
     texts = {family.family: functions.functions(family) for family in manifest.families.values()}
     refused = {family.family: functions.refusals_of(family) for family in manifest.families.values()}
@@ -70,7 +73,11 @@ def stale(manifest: Manifest, root: Path) -> list[Path]:
 
     They are missing, differ, or nothing generates them any more.
     """
-    made = outputs(manifest, root)
+    return differing(outputs(manifest, root), root)
+
+
+def differing(made: Mapping[Path, str], root: Path) -> list[Path]:
+    """List the files below ``root`` that are not what ``made`` says, and generated ones that it does not have."""
     wrong = [path for path, text in made.items() if not _holds(root / path, text)]
     wrong += [
         path.relative_to(root)
@@ -98,7 +105,8 @@ def check(manifest: Manifest, root: Path) -> None:
 
 def write(manifest: Manifest, root: Path) -> list[Path]:
     """Write what is stale and remove what nothing generates; the paths that changed."""
-    made, changed = outputs(manifest, root), stale(manifest, root)
+    made = outputs(manifest, root)
+    changed = differing(made, root)
     for path in changed:
         if path in made:
             write_atomic(root / path, made[path].encode())

@@ -1,4 +1,5 @@
-"""A new operator from one that there is: definition, reference and calls are copied under the new name, to be changed.
+"""A new operator from one that there is: definition, reference, calls and a hand-written function are copied under the new name,
+to be changed.
 
 The copy is complete: it builds and is proved as it stands, and passes lint when AITER has a function of its name, or
 ``manifests/modules.toml`` says under ``[beyond]`` why not. What is to be written is what differs.
@@ -7,14 +8,17 @@ The copy is complete: it builds and is proved as it stands, and passes lint when
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 
 from build_tools.errors import UsageError
 from build_tools.files.reproducible import write_atomic
+from build_tools.generate import scaffold_function
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.manifest.names import operator_problem
-from build_tools.manifest.problems import suggestion
+from build_tools.manifest.parse import document
+from build_tools.manifest.problems import Problems, suggestion
 
 
 def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[Path]:
@@ -35,16 +39,13 @@ def new_operator(name: str, like: str, manifest: Manifest, root: Path) -> list[P
     if problem is not None:
         raise UsageError(asked, problem, "Choose another name, of letters, digits and _")
     model = operators[like]
-    if model.function is not None:
-        found = f"{like!r} has a hand-written function, ops/{model.function}.py"
-        raise UsageError(asked, found, "Choose one whose function is generated")
     folder = root / "manifests" / model.family
+    function = [] if model.function is None else [_function(root, model, model.function, name)]
     return [
         _append(folder / "operators.toml", _definition(folder / "operators.toml", model, name)),
         _append(folder / "reference.py", _reference(folder / "reference.py", model, name)),
-        _append(
-            folder / "cases.toml", _block((folder / "cases.toml").read_text(), like).replace(like, name, 1)
-        ),
+        _append(folder / "cases.toml", _cases(folder / "cases.toml", like, name)),
+        *function,
     ]
 
 
@@ -53,8 +54,46 @@ def _definition(path: Path, model: Operator, name: str) -> str:
 
     Operators that are like it stay like it.
     """
-    text = _block(path.read_text(), f"operators.{model.name}")
-    return re.sub(rf"^(\[+)operators\.{model.name}\b", rf"\g<1>operators.{name}", text, flags=re.MULTILINE)
+    text = _renamed(path, f"operators.{model.name}", f"operators.{name}")
+    if model.function is None:
+        return text
+    key = f'function = "{scaffold_function.module_of(model.family, name)}"'
+    own = re.compile(r'^function = "\w+"', flags=re.MULTILINE)
+    return own.sub(key, text, count=1) if own.search(text) else text.replace("\n", f"\n{key}\n", 1)
+
+
+def _renamed(path: Path, table: str, name: str) -> str:
+    """Return a table and its subtables under another name."""
+    text = _block(path.read_text(), table)
+    return re.sub(rf"^(\[+){re.escape(table)}(?=[.\]])", rf"\g<1>{name}", text, flags=re.MULTILINE)
+
+
+def _cases(path: Path, like: str, name: str) -> str:
+    """Return the model's calls under the new name.
+
+    Limits that the model shares with others (``limits.toml``) become the new operator's own.
+    """
+    text = _renamed(path, like, name)
+    shared = document(path.parents[1] / "limits.toml", Problems()) or {}
+    lines = [
+        f"{json.dumps(phrase)} = {json.dumps(calls)}"
+        for names, phrases in shared.get("refused", {}).items()
+        if like in names.split()
+        for phrase, calls in phrases.items()
+    ]
+    if not lines:
+        return text
+    header = f"[{name}.refused]"
+    if header not in text:
+        text += f"\n\n{header}"
+    return text.replace(header, "\n".join([header, *lines]))
+
+
+def _function(root: Path, model: Operator, module: str, name: str) -> Path:
+    """Write the model's hand-written function under the new name."""
+    path = root / scaffold_function.FOLDER / f"{scaffold_function.module_of(model.family, name)}.py"
+    write_atomic(path, scaffold_function.text(root, module, model.name, name).encode())
+    return path
 
 
 def _block(text: str, table: str) -> str:

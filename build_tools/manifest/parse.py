@@ -11,6 +11,7 @@ from pydantic_core import ErrorDetails
 
 from build_tools.errors import ManifestError
 from build_tools.files.regular import read_regular
+from build_tools.manifest.catalogue import completed
 from build_tools.manifest.model import Catalogue, Family, FamilyText, Manifest, Profile, Target
 from build_tools.manifest.names import family_problem
 from build_tools.manifest.operators import family_of
@@ -73,7 +74,11 @@ def read(folder: Path, problems: Problems) -> Manifest | None:
     if targets is None or profiles is None or catalogue is None:
         return None
     manifest = Manifest.model_construct(
-        targets=targets, profiles=profiles, families=families, catalogue=catalogue, files=files
+        targets=targets,
+        profiles=profiles,
+        families=families,
+        catalogue=completed(catalogue, families),
+        files=files,
     )
     _check_names(manifest, folder, problems)
     return manifest

@@ -89,8 +89,8 @@ def prove(settings: Settings) -> Proof:
         ExecutorError: the executor ended.
     """
     manifest = load(settings.root / "manifests")
-    operators = _cases(settings, manifest)
     targets = _targets(settings, manifest)
+    operators = _cases(settings, manifest)
     library = ready.native_parts(settings.house or settings.root)
     built = [
         ready.open_target(manifest, settings.root, settings.folders, target, operators) for target in targets

@@ -65,16 +65,14 @@ def open_target(
 def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: Collection[str]) -> Built:
     bundles: dict[str, Path] = {}
     entries: list[BuiltEntry] = []
-    recipes: dict[str, Provable] = {}
+    opened: list[tuple[Path, Bundle]] = []
     sets: set[str] = set()
-    states = meanings(root / "manifests")
     asked = f"prove what was built for {target}"
     for profile, needed in _needed(manifest, target, operators).items():
         path = folder / f"{target}-{profile}{SUFFIX}"
         try:
             bundle = open_bundle(path)
             mine = entries_of(bundle)
-            found = provable(bundle, manifest, states)
         except FileNotFoundError:
             raise NotReadyError(asked, f"there is no {path.name} in {folder}", _BUILD) from None
         except (OSError, FormatError) as error:
@@ -89,7 +87,15 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
         sets |= {chosen} if "ck" in manifest.profiles[profile].backends else set()
         bundles[profile] = path
         entries += mine
-        recipes |= found
+        opened.append((path, bundle))
+    # Seconds of a core, for bundles that are current.
+    states = meanings(root / "manifests")
+    recipes: dict[str, Provable] = {}
+    for path, bundle in opened:
+        try:
+            recipes |= provable(bundle, manifest, states)
+        except (OSError, FormatError) as error:
+            raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
     return Built(target, bundles, tuple(entries), recipes, frozenset(sets))
 
 

@@ -53,7 +53,7 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     lines = [line for path in files for line in _lines(path)]
     manifest = load(root / "manifests")
     known = _provable(bundles, manifest, meanings(root / "manifests"))
-    found = receipts.collect(lines, checks, known, _names(root, manifest, {line["target"] for line in lines}))
+    found = receipts.collect(lines, checks, known, _names(root, manifest, lines))
     choices = [(known.get(digest), line) for line in lines for digest in line["recipes"]]
     outdated = sum(
         recipe is not None and (recipe.reference, recipe.judge) != (line["reference"], line["judge"])
@@ -108,9 +108,17 @@ def _lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
-def _names(root: Path, manifest: Manifest, targets: Collection[str]) -> dict[tuple[str, str, str], str]:
-    """Return the names of all calls that are made on ``targets``."""
-    known = table.load(root / "manifests", subjects(manifest), manifest.targets)
+def _names(root: Path, manifest: Manifest, lines: Collection[Line]) -> dict[tuple[str, str, str], str]:
+    """Return the names of all calls that are made on the lines' targets, of the families of the lines' operators.
+
+    Other families are not read: binding the calls of all operators takes seconds.
+    """
+    targets, operators = ({line[key] for line in lines} for key in ("target", "operator"))
+    every = subjects(manifest)
+    families = {each.family for each in every if each.name in operators}
+    known = table.load(
+        root / "manifests", [each for each in every if each.family in families], manifest.targets
+    )
     return {
         (target, name, bound.label): bound.name
         for target in manifest.targets.keys() & targets

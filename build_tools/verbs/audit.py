@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 
+@example("audit build/bundles/*.apb")
 @click.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.json

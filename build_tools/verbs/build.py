@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from build_tools.farm.lead import Farm
 
 
+@example("build --operator rms_norm --target gfx942")
 @click.command()
 @options.root
 @options.profiles

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("develop")
 @click.command()
 def develop() -> None:
     """Compile the native extension and the embedded device, and put both beside their packages in src."""

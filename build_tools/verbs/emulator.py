@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("emulator")
 @click.command()
 def emulator() -> None:
     """Compile the embedded device and put it beside its package in src."""

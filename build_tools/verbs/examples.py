@@ -1,54 +1,39 @@
-"""An example for each verb of ``python -m build_tools``. ``--help`` ends with it, and ``docs/cli-build.md`` has it."""
+"""The example of each verb of ``python -m build_tools``. ``--help`` ends with it, and ``docs/cli-build.md`` has it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TypeVar
 
 import click
 
 PROGRAM: Final = "python -m build_tools"
-#: Words of a verb -> the words of a command that shows its use.
-EXAMPLES: Final = {
-    "audit": "audit build/bundles/*.apb",
-    "build": "build --operator rms_norm --target gfx942",
-    "cases": "cases --target gfx942 --output build/cases",
-    "develop": "develop",
-    "emulator": "emulator",
-    "farm scheduler": "farm scheduler --host 127.0.0.1",
-    "farm worker": "farm worker tcp://127.0.0.1:8786 --shared file:///FOLDER",
-    "fetch": "fetch zstd dlpack",
-    "generate": "generate --check",
-    "lint": "lint --operator rms_norm",
-    "matrix": "matrix",
-    "mirror build": "mirror build FOLDER",
-    "mirror deploy": "mirror deploy FOLDER",
-    "new-operator": "new-operator my_op --like gelu_and_mul",
-    "new-tree": "new-tree FOLDER",
-    "plan": "plan --profile ck-free --target gfx942",
-    "prove": "prove --operator rms_norm",
-    "receipts": "receipts --operator rms_norm",
-    "release compatibility": "release compatibility",
-    "release keygen": "release keygen FOLDER",
-    "release notes": "release notes OLD NEW",
-    "release promote": "release promote CHANNELS VERSION --to nightly --trust KEY.pub --key KEY.key",
-    "release record": "release record dist",
-    "release sign": "release sign dist --key KEY.key",
-    "release yank": "release yank VERSION REASON --folder CHANNELS/stable --key KEY.key",
-    "report adopted": "report adopted",
-    "report coverage": "report coverage --target gfx942",
-    "report modules": "report modules",
-    "report shapes": "report shapes --model llama3",
-    "report status": "report status",
-    "report tuned": "report tuned",
-    "same-runtime": "same-runtime ONE.whl OTHER.whl",
-    "site": "site build/site",
-    "toolchain": "toolchain",
-    "tune": "tune --by-model --call 'gemm_a16w16 M=512 N=4096 K=4096 T=bf16 bias=none'",
-    "tune-request": "tune-request misses.jsonl",
-    "update-pins": "update-pins --behind",
-    "wheels": "wheels --output dist",
-}
+_ROOT: Final = Path(__file__).resolve().parents[2]
+_HEAD: Final = f"\b\nExample:\n  {PROGRAM} "
+
+Command = TypeVar("Command", bound=click.Command)
+
+
+def example(words: str) -> Callable[[Command], Command]:
+    """Put an example below the help of a command. It stands above ``@click.command()``.
+
+    Args:
+        words: what follows ``python -m build_tools``, the verb first.
+    """
+
+    def add(command: Command) -> Command:
+        command.epilog = _HEAD + words
+        return command
+
+    return add
+
+
+def example_of(command: click.Command) -> str | None:
+    """Return the words of a command's example, or None if it has none."""
+    found = command.epilog or ""
+    return found.removeprefix(_HEAD) if found.startswith(_HEAD) else None
 
 
 def leaves(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[str, click.Command]]:
@@ -60,7 +45,16 @@ def leaves(group: click.Group, before: tuple[str, ...] = ()) -> Iterator[tuple[s
             yield " ".join((*before, name)), command
 
 
-def add_examples(group: click.Group) -> None:
-    """Put its example below the help of each command."""
-    for words, command in leaves(group):
-        command.epilog = f"\b\nExample:\n  {PROGRAM} {EXAMPLES[words]}"
+def problems(group: click.Group) -> list[str]:
+    """List the verbs whose example is missing or shows another verb, each with its file."""
+    return [
+        f'{_file(command)}: the verb {words!r} has no example. Write @example("{words} ...") above its command()'
+        for words, command in leaves(group)
+        if not f"{example_of(command)} ".startswith(f"{words} ")
+    ]
+
+
+def _file(command: click.Command) -> str:
+    """Return the file of a command's function, below the repository."""
+    path = Path(inspect.getfile(inspect.unwrap(command.callback or command.main)))
+    return path.relative_to(_ROOT).as_posix() if path.is_relative_to(_ROOT) else str(path)

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
 @click.group()
@@ -17,6 +18,7 @@ def farm() -> None:
     """
 
 
+@example("farm scheduler --host 127.0.0.1")
 @farm.command()
 @click.option("--host", default="127.0.0.1", show_default=True, help="The address to listen at.")
 @click.option(
@@ -30,6 +32,7 @@ def scheduler(host: str, port: int, tls: Path | None) -> None:
     serve(host, port, tls, click.echo)
 
 
+@example("farm worker tcp://127.0.0.1:8786 --shared file:///FOLDER")
 @farm.command()
 @click.argument("address")
 @click.option("--shared", required=True, metavar="URL", help="The store that the build names, too.")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("fetch zstd dlpack")
 @click.command()
 @click.argument("names", nargs=-1, required=True)
 def fetch(names: tuple[str, ...]) -> None:

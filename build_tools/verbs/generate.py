@@ -5,12 +5,14 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("generate --check")
 @click.command()
 @click.option("--check", "only_check", is_flag=True, help="Write nothing; fail when a file is stale.")
 def generate(only_check: bool) -> None:
-    """Write what the manifests say elsewhere: Python functions, exports, torch stand-ins, signatures, documentation, CI files."""
+    """Write what the manifests and parsers say elsewhere: functions, exports, signatures, documentation, CI files."""
     from build_tools.generate import outputs
     from build_tools.manifest.parse import load
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 if TYPE_CHECKING:
     from build_tools.manifest.model import Manifest
 
 
+@example("lint --operator rms_norm")
 @click.command()
 @options.root
 @click.option(
@@ -69,7 +71,7 @@ def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
         problems.lines += adopted.problems(plan, manifest, root, left_out.read(root))
         problems.lines += missing_problems.problems(manifest)
     if manifest is not None and not problems.lines and not own:
-        problems.lines += _beside_operators(manifest, root)
+        problems.lines += _beside_operators(manifest, root) + _pages(manifest)
     if problems.lines or plan is None or manifest is None:
         raise ManifestError(problems.lines)
     if not own:
@@ -84,6 +86,17 @@ def lint(root: Path, operators: tuple[str, ...], as_json: bool) -> None:
     click.echo(
         f"manifests are right: {len(served)} operators, {len(plan.jobs)} jobs, {len(plan.bundles)} bundles"
     )
+
+
+def _pages(manifest: Manifest) -> list[str]:
+    """List what the generated pages lack: the page of a module, the example of a verb."""
+    from build_tools.generate import api_reference
+    from build_tools.verbs import examples
+
+    operators = [each for family in manifest.families.values() for each in family.operators]
+    program = click.get_current_context().find_root().command
+    verbs = examples.problems(program) if isinstance(program, click.Group) else []
+    return [*api_reference.problems(operators), *verbs]
 
 
 def _beside_operators(manifest: Manifest, root: Path) -> list[str]:

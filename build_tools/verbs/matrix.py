@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json, print_table
 
 
+@example("matrix")
 @click.command()
 @options.json
 @click.option(

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
 @click.group()
@@ -15,6 +16,7 @@ def mirror() -> None:
     """Fill a folder that can be carried to a site without a network."""
 
 
+@example("mirror deploy FOLDER")
 @mirror.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
@@ -32,6 +34,7 @@ def deploy(folder: Path, wheels: Path, keys: tuple[Path, ...]) -> None:
         click.echo(name)
 
 
+@example("mirror build FOLDER")
 @mirror.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--tests", is_flag=True, help="Also what the tests need, torch with it.")

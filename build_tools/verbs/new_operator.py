@@ -5,8 +5,10 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("new-operator my_op --like gelu_and_mul")
 @click.command("new-operator")
 @click.argument("name")
 @click.option("--like", required=True, metavar="OPERATOR", help="The operator whose parts are copied.")
@@ -20,6 +22,12 @@ def new_operator(name: str, like: str) -> None:
         click.echo(f"{path.relative_to(options.ROOT).as_posix()}: change what differs from {like}")
     for path in outputs.write(load(options.ROOT / "manifests"), options.ROOT):
         click.echo(f"{path.as_posix()}: generated")
+    operator = next(
+        each for family in manifest.families.values() for each in family.operators if each.name == like
+    )
+    sources = sorted({kernel.source for kernel in operator.kernels if kernel.source})
+    click.echo(f"its kernels are those of {like} ({', '.join(sources)}): write your own below csrc/kernels")
+    click.echo(f'if AITER lacks {name}: manifests/modules.toml, below [beyond]: {name} = "why it is here"')
     click.echo(
         f"next: python -m build_tools lint && python -m build_tools build && python -m build_tools prove --operator {name}"
     )

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("new-tree FOLDER")
 @click.command("new-tree")
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 def new_tree(folder: Path) -> None:

@@ -8,9 +8,11 @@ from typing import Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 
+@example("plan --profile ck-free --target gfx942")
 @click.command()
 @options.profiles
 @options.targets

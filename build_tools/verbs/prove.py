@@ -9,12 +9,14 @@ import click
 
 from aiter_prebuilt.contract.targets import AMD
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_table
 
 if TYPE_CHECKING:
     from build_tools.prove.prove import Proof
 
 
+@example("prove --operator rms_norm")
 @click.command()
 @options.root
 @click.option(

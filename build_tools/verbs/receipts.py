@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json, print_table
 
 
@@ -36,6 +37,7 @@ def compute(operators: tuple[str, ...], targets: tuple[str, ...]) -> dict[str, A
     return {"receipts": [each.as_json() for each in sorted(chosen, key=lambda each: each.order)]}
 
 
+@example("receipts --operator rms_norm")
 @click.command()
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--checks", default="results", show_default=True, help="What the device checked, in words.")

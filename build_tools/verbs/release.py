@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -38,6 +39,7 @@ def release() -> None:
     """
 
 
+@example("release record dist")
 @release.command()
 @click.argument("folder", type=_FOLDER, default=options.ROOT / "dist")
 @options.bundles
@@ -50,6 +52,7 @@ def record(folder: Path, bundles: Path) -> None:
     click.echo(folder / NAME)
 
 
+@example("release notes OLD NEW")
 @release.command()
 @click.argument("old", type=_RECORD)
 @click.argument("new", type=_RECORD, default=None, required=False)
@@ -70,6 +73,7 @@ def notes(old: Path, new: Path | None, as_json: bool, bundles: Path) -> None:
         click.echo(changes_view.render(found), nl=False)
 
 
+@example("release keygen FOLDER")
 @release.command()
 @click.argument("folder", type=_FOLDER)
 @click.option("--name", default="aiter-prebuilt", show_default=True)
@@ -93,6 +97,7 @@ def keygen(folder: Path, name: str) -> None:
         )
 
 
+@example("release sign dist --key KEY.key")
 @release.command()
 @click.argument("folder", type=_FOLDER, default=options.ROOT / "dist")
 @options.signing_keys
@@ -121,6 +126,7 @@ def sign(folder: Path, keys: tuple[Path, ...], builder: str, invocation: str, so
         click.echo(line, err=True)
 
 
+@example("release compatibility")
 @release.command()
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @options.json
@@ -141,6 +147,7 @@ def compatibility(files: tuple[Path, ...], as_json: bool) -> None:
         click.echo(runs.render(known), nl=False)
 
 
+@example("release promote CHANNELS VERSION --to nightly --trust KEY.pub --key KEY.key")
 @release.command()
 @click.argument("channels", type=click.Path(file_okay=False, path_type=Path))
 @click.argument("version")
@@ -170,6 +177,7 @@ def promote(
             click.echo(channels / to / "files" / name)
 
 
+@example("release yank VERSION REASON --folder CHANNELS/stable --key KEY.key")
 @release.command()
 @click.argument("version")
 @click.argument("reason")

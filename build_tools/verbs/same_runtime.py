@@ -7,11 +7,13 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 _WHEEL = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
+@example("same-runtime ONE.whl OTHER.whl")
 @click.command()
 @click.argument("first", type=_WHEEL)
 @click.argument("second", type=_WHEEL)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options, receipts
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import JSON_VERSION
 from build_tools.verbs.release import record_of
 from build_tools.verbs.reports import coverage, modules, shapes, status
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
+@example("site build/site")
 @click.command()
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option(

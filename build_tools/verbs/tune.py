@@ -10,6 +10,7 @@ import click
 
 from build_tools.errors import UsageError
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _FOLDER = "build/modelled"
 
 
+@example("tune --by-model --call 'gemm_a16w16 M=512 N=4096 K=4096 T=bf16 bias=none'")
 @click.command()
 @click.option(
     "--fit",

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 
+@example("tune-request misses.jsonl")
 @click.command("tune-request")
 @click.argument("logs", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.json

@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import print_json
 
 
+@example("update-pins --behind")
 @click.command("update-pins")
 @click.argument("packages", nargs=-1)
 @click.option("--newest", is_flag=True, help="Every package of pyproject.toml's groups, not only PACKAGES.")

@@ -7,8 +7,10 @@ from pathlib import Path
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 
 
+@example("wheels --output dist")
 @click.command()
 @options.bundles
 @click.option("--output", type=click.Path(path_type=Path), default=options.ROOT / "dist", show_default="dist")

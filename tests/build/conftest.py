@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import repository
 
 from build_tools.compile.backends.table import BACKENDS
 from build_tools.compile.store import Store
 from build_tools.errors import ToolchainError
-from build_tools.manifest.parse import load
 from build_tools.plan.plan import target_facts
 from build_tools.records import Backend, CompileJob, Constant, KernelArg, TargetFacts
 from build_tools.tools.toolchain import Toolchain, find
@@ -114,7 +114,7 @@ def toolchain() -> Toolchain:
 
 @pytest.fixture(scope="session")
 def targets() -> dict[str, TargetFacts]:
-    return target_facts(load(ROOT / "manifests"))
+    return target_facts(repository.manifest())
 
 
 def write_sources(folder: Path) -> Path:

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import repository
 from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract import tuned_grammar
 from build_tools.errors import ExecutorError, UsageError
-from build_tools.manifest.parse import load
 from build_tools.shapes import models as told
 from build_tools.shapes.ask import Filter
 from build_tools.timing import calls, document
@@ -180,7 +180,7 @@ def test_a_candidate_that_does_not_end_is_left_out(place: Place, monkeypatch: py
 
 def test_calls_of_models_in_words() -> None:
     """What tensors say of symbols and types; a starred dim, absent tensors and options too."""
-    manifest, models = load(ROOT / "manifests"), told.read(ROOT)
+    manifest, models = repository.manifest(), told.read(ROOT)
     words = list(calls_of(models, manifest, "gfx950", Filter(models=("Llama-3.1-8B",))))
     assert len(words) == len(set(words)) and "rms_norm M=8 N=4096 T=bf16" in words
     assert "gemm_a16w16 M=8 K=4096 T=bf16 N=6144 ldb=4096 bias=none" in words
@@ -190,7 +190,7 @@ def test_calls_of_models_in_words() -> None:
 
 
 def test_words_of_models_are_what_explain_takes(place: Place) -> None:
-    manifest, models = load(ROOT / "manifests"), told.read(ROOT)
+    manifest, models = repository.manifest(), told.read(ROOT)
     for function in ("rms_norm", "gemm_a16w16", "silu_and_mul", "gemm_a8w8_bpreshuffle"):
         only = Filter(models=("Llama-3.1-8B",), functions=(function,))
         asked = asked_of(next(iter(calls_of(models, manifest, "gfx950", only))), "gfx950", 256)

@@ -13,6 +13,7 @@ line of JSON that this prints.
     python bridge_program.py TREE SITE TARGET templates              what AITER compiles from templates, through torch.ops.aiter
     python bridge_program.py TREE SITE TARGET sglang FOLDER          SGLang's layers, of its Python files in FOLDER
     python bridge_program.py TREE SITE TARGET vllm FOLDER [NAME ...] vLLM's wrappers, of its Python files in FOLDER
+    python bridge_program.py TREE SITE TARGET ONE + OTHER [+ ...]    several of these: a list of reports
 """
 
 from __future__ import annotations
@@ -439,6 +440,36 @@ def refused() -> dict[str, str]:
     return said
 
 
+def answer(target: str, what: str, *words: str) -> Any:
+    """The report of one of the commands above."""
+    if what == "names":
+        return names(*words)
+    if what == "calls":
+        return calls(*words)
+    if what == "refused":
+        return refused()
+    if what == "words":
+        _import_triton()
+        return bridge_calls.words(*words)
+    if what == "left":
+        return left(*words)
+    if what == "model":
+        gpu_of_torch(target)
+        of_model = importlib.import_module("aiter_prebuilt_bridge.status").of_model
+        return {model: of_model(model, None) for model in words}
+    if what == "templates":
+        tools = importlib.import_module("emulator.client_tools").Tools(target)
+        made = importlib.import_module("emulator.template_calls").templates(tools)
+        return {name: call(None) for name, call in made.items()}
+    if what == "sglang":
+        return importlib.import_module("emulator.sglang_program").report(words[0], target)
+    if what == "vllm":
+        return importlib.import_module("emulator.vllm_program").report(words[0], target, tuple(words[1:]))
+    from aiter_prebuilt_bridge import status
+
+    return status.examine()
+
+
 def main() -> None:
     tree, place, target, what, *words = sys.argv[1:]
     obey_permissions()
@@ -455,35 +486,9 @@ def main() -> None:
     aiter: Any = importlib.import_module("aiter")
     seconds = time.perf_counter() - started
     assert str(aiter.__file__).startswith(tree)
-    report: Any
-    if what == "names":
-        report = names(*words)
-    elif what == "calls":
-        report = calls(*words)
-    elif what == "refused":
-        report = refused()
-    elif what == "words":
-        _import_triton()
-        report = bridge_calls.words(*words)
-    elif what == "left":
-        report = left(*words)
-    elif what == "model":
-        gpu_of_torch(target)
-        of_model = importlib.import_module("aiter_prebuilt_bridge.status").of_model
-        report = {model: of_model(model, None) for model in words}
-    elif what == "templates":
-        tools = importlib.import_module("emulator.client_tools").Tools(target)
-        made = importlib.import_module("emulator.template_calls").templates(tools)
-        report = {name: call(None) for name, call in made.items()}
-    elif what == "sglang":
-        report = importlib.import_module("emulator.sglang_program").report(words[0], target)
-    elif what == "vllm":
-        report = importlib.import_module("emulator.vllm_program").report(words[0], target, tuple(words[1:]))
-    else:
-        from aiter_prebuilt_bridge import status
-
-        report = status.examine()
-    print(json.dumps({"seconds": seconds, "report": report}))
+    asked = [list(words) for last, words in itertools.groupby([what, *words], "+".__eq__) if not last]
+    reports = [answer(target, *each) for each in asked]
+    print(json.dumps({"seconds": seconds, "report": reports[0] if len(asked) == 1 else reports}))
 
 
 if __name__ == "__main__":

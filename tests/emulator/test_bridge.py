@@ -12,7 +12,7 @@ import stat
 import subprocess
 import sys
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -192,6 +192,38 @@ def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
+#: Reports of commands by one child, and its standard error.
+Answered = Callable[..., tuple[list[Any], str]]
+
+
+@pytest.fixture(scope="module")
+def answered(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Answered:
+    """``answered(target, *commands, **environment)`` starts one child for several commands, and once for all tests that ask for
+    the same: importing torch and AITER takes longer than most commands.
+    """
+    made: dict[tuple[object, ...], tuple[list[Any], str]] = {}
+
+    def answer(target: str, *commands: str, **more: str) -> tuple[list[Any], str]:
+        key = (target, commands, *sorted(more.items()))
+        if key not in made:
+            world = World(tmp_path_factory.mktemp("world"))
+            reports, errors = world.run(tree, target, *" + ".join(commands).split(), **more)
+            made[key] = (reports if len(commands) > 1 else [reports], errors)
+        return made[key]
+
+    return answer
+
+
+#: Commands whose reports are independent of each other.
+CALLED = ("calls public", "calls torch")
+STRICT = ("left pa_fwd_naive", "refused")
+
+
+def worded(tree: Path) -> tuple[str, ...]:
+    """Return the commands of one child: the typed calls, and those in the tree's words."""
+    return ("calls typed", f"words {RULES[kind_of(tree)]}")
+
+
 def test_a_forbidden_program_would_be_noticed(tree: Path, world: World) -> None:
     """Without the bridge AITER asks hipconfig and rocminfo: this is what the tests below would see."""
     with pytest.raises(AssertionError):
@@ -208,9 +240,9 @@ def test_the_names_that_clients_take_are_there(tree: Path, world: World) -> None
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 @pytest.mark.parametrize("way", ["public", "torch"])
 def test_golden_calls_through_aiters_functions_are_right(
-    tree: Path, world: World, way: str, target: str
+    tree: Path, answered: Answered, way: str, target: str
 ) -> None:
-    report, _ = world.run(tree, target, "calls", way)
+    report = answered(target, *CALLED)[0][("public", "torch").index(way)]
     wrong = [row for row in report if row["problems"]]
     assert not wrong, wrong[:5]
     operators = {row["operator"] for row in report}
@@ -223,9 +255,9 @@ def test_golden_calls_through_aiters_functions_are_right(
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-def test_what_a_call_means_is_what_it_means_in_that_tree(tree: Path, world: World, target: str) -> None:
+def test_what_a_call_means_is_what_it_means_in_that_tree(tree: Path, answered: Answered, target: str) -> None:
     """Functions around operators, an older tree's spellings, and rules that changed without a change of any signature."""
-    report, errors = world.run(tree, target, "words", RULES[kind_of(tree)])
+    (_, report), errors = answered(target, *worded(tree))
     assert not [row for row in report if row["problems"]] and "AITER's own function" not in errors, (
         report,
         errors[-2000:],
@@ -239,15 +271,18 @@ def test_what_a_call_means_is_what_it_means_in_that_tree(tree: Path, world: Worl
         "block_scales",
     }
     if target == "gfx942":  # and the other rule would be noticed
-        other, _ = world.run(tree, target, "words", "above" if kind_of(tree) == "wheel" else "half")
+        (rule,) = {*RULES.values()} - {RULES[kind_of(tree)]}
+        (other,), _ = answered(target, f"words {rule}")
         wrong = {row["operator"] for row in other if row["problems"]}
         assert wrong >= {"scales_written", "scales_made", "as_triton"}, other
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
-def test_golden_calls_through_aiters_triton_products_are_right(tree: Path, world: World, target: str) -> None:
+def test_golden_calls_through_aiters_triton_products_are_right(
+    tree: Path, answered: Answered, target: str
+) -> None:
     """By AITER's names and places, which are not ours: no Triton kernel is compiled, which here would be an error."""
-    report, errors = world.run(tree, target, "calls", "typed")
+    (report, _), errors = answered(target, *worded(tree))
     wrong = [row for row in report if row["problems"]]
     assert not wrong and "AITER's own function" not in errors, (wrong[:5], errors[-2000:])
     asked = {(row["module"].rpartition(".")[2], row["operator"]) for row in report}
@@ -304,8 +339,8 @@ def test_a_folder_of_modules_serves_where_no_pth_may_run(tree: Path, world: Worl
     assert {"silu_and_mul", "topk_softmax_asm", "wvSpltK"} & operators and len(operators) > 40, operators
 
 
-def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
-    report, _ = world.run(tree, "gfx942", "status")
+def test_status_says_what_became_of_each_name(tree: Path, answered: Answered) -> None:
+    (report,), _ = answered("gfx942", "status")
     document = {"version": JSON_VERSION, "verb": "bridge", **report}
     assert document["version"] == JSON_VERSION  # the report has no key of that name
     jsonschema.validate(document, json.loads(SCHEMA.read_text()))
@@ -328,26 +363,26 @@ def test_status_says_what_became_of_each_name(tree: Path, world: World) -> None:
     assert "silu_and_mul" in stubs and "topk_softmax_asm" in stubs
 
 
-def test_a_process_ends_with_nothing_but_aiters_log(tree: Path, world: World) -> None:
+def test_a_process_ends_with_nothing_but_aiters_log(answered: Answered) -> None:
     """torch 2.13 could not clean up what AITER of November 2025 had registered, and said so after everything else."""
-    _, errors = world.run(tree, "gfx942", "status")
+    _, errors = answered("gfx942", "status")
     others = [
         line for line in errors.splitlines() if not line.startswith(("[aiter] ", "No ROCm runtime is found"))
     ]
     assert not others
 
 
-def test_strict_names_the_operator_before_a_compiler_starts(tree: Path, world: World) -> None:
-    said, _ = world.run(tree, "gfx942", "left", "pa_fwd_naive", AITER_PREBUILT_BRIDGE="strict")
+def test_strict_names_the_operator_before_a_compiler_starts(answered: Answered) -> None:
+    (said, _), _ = answered("gfx942", *STRICT, AITER_PREBUILT_BRIDGE="strict")
     assert said.startswith(
         "CompileRefusedError: Cannot call pa_fwd_naive: AITER would compile module_attention now"
     ), said
     assert "there is no function of ours with this name" in said
 
 
-def test_strict_refuses_everything_that_stays_aiters_by_its_name(tree: Path, world: World) -> None:
+def test_strict_refuses_everything_that_stays_aiters_by_its_name(tree: Path, answered: Answered) -> None:
     """Each stub of the JIT, each template: called, and no compiler is started (``run`` looks)."""
-    said, _ = world.run(tree, "gfx942", "refused", AITER_PREBUILT_BRIDGE="strict")
+    (_, said), _ = answered("gfx942", *STRICT, AITER_PREBUILT_BRIDGE="strict")
     wrong = {
         name: text
         for name, text in said.items()

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import repository
 from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract.kernel_cache import folder_of
-from build_tools.manifest.parse import load
 from build_tools.pack.bridge_wheel import HOOK, PACKAGE
 from build_tools.pack.cache_wheel import contents
 from build_tools.seed import flydsl
@@ -180,7 +180,7 @@ def test_aiters_own_kernel_runs_without_a_compile(world: World, target: str, tmp
     ]
     if wants != [f"flydsl=={_version()}"]:
         pytest.skip(f"this checkout's kernels are for {wants}, here is {_version()}")
-    wanted = load(ROOT / "manifests").targets[target]
+    wanted = repository.manifest().targets[target]
     work = flydsl.Work(
         ROOT, Target(target, wanted.fp8, wanted.cus[0]), Path(checkout), "checkout",
         Compiler(sys.executable, os.environ.get("PYTHONPATH", "")), (sys.executable, "-m", "ziglang", "ld.lld"), "tests",

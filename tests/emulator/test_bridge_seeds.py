@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -16,11 +17,11 @@ from zipfile import ZipFile
 import pytest
 from emulator import test_bridge
 from emulator.test_bridge import World, kind_of
+from support import repository
 from support.emulator import library_path
 
 from aiter_prebuilt.contract.kernel_cache import INDEX, folder_of
 from aiter_prebuilt_bridge import cache_data
-from build_tools.manifest.parse import load
 from build_tools.pack.cache_wheel import write_cache_wheel
 from build_tools.seed.fill import filled
 from build_tools.seed.triton import Target
@@ -51,7 +52,7 @@ pytestmark = [
 def wheel(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """A target, and the folder of its data wheel, installed."""
     name: str = request.param
-    row, said = load(ROOT / "manifests").targets[name], list[str]()
+    row, said = repository.manifest().targets[name], list[str]()
     target = Target(name, row.fp8, row.cus[0])
     found = filled(ROOT, [target], find("hermetic", ROOT), ROOT / "build" / "store", said.append)
     assert not [line for line in said if "left out" in line], said
@@ -71,15 +72,29 @@ def start(tree: Path, world: World, target: str, *words: str, **more: str) -> tu
     return json.loads(done.stdout.splitlines()[-1])["report"], done.stderr
 
 
-@pytest.fixture
-def ready(tree: Path, world: World, wheel: tuple[str, Path]) -> World:
-    """Surroundings in which Triton's driver has its host part: it compiles that with the system's compiler, once and for all."""
+@pytest.fixture(scope="module")
+def host_part(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Triton cache with the host part of its driver, which is the same for every target and tree. Triton compiles it with the
+    system's compiler.
+    """
     library_path()
-    paths = f"{world.environment['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}"
-    world.environment |= {"PYTHONPATH": paths}
-    start(tree, world, wheel[0], "ready", PATH=os.environ["PATH"])
-    assert not world.told.exists()
+    folder = tmp_path_factory.mktemp("host")
+    made = World(folder)
+    start(folder, made, "gfx942", "ready", PATH=os.environ["PATH"], **_with_tests(made))
+    assert not made.told.exists()
+    return Path(made.environment["TRITON_CACHE_DIR"])
+
+
+@pytest.fixture
+def ready(world: World, host_part: Path) -> World:
+    """Surroundings in which Triton's driver has its host part."""
+    shutil.copytree(host_part, world.environment["TRITON_CACHE_DIR"])
+    world.environment |= _with_tests(world)
     return world
+
+
+def _with_tests(world: World) -> dict[str, str]:
+    return {"PYTHONPATH": f"{world.environment['PYTHONPATH']}{os.pathsep}{ROOT / 'tests'}"}
 
 
 def kernels(found: dict[str, int]) -> set[str]:

@@ -15,12 +15,11 @@ from typing import Any
 
 import jsonschema
 import pytest
-from support import proof
+from support import proof, repository
 from support.emulator import bundles, library_path
 
 import aiter_prebuilt
 from aiter_prebuilt.contract.calls import pack, read
-from build_tools.manifest.parse import load
 from build_tools.objects.entries import recipes_of
 from build_tools.objects.unpack import decompress, open_bundle
 
@@ -32,7 +31,7 @@ FUNCTIONS = sorted(aiter_prebuilt.ops.HOMES)
 #: Of Composable Kernel alone, and with no instance in the sample, which the tests have.
 NOT_SAMPLED = {
     operator.name
-    for family in load(ROOT / "manifests").families.values()
+    for family in repository.manifest().families.values()
     for operator in family.operators
     if all(kernel.sets.get("sample") == [] for kernel in operator.kernels)
 }
@@ -72,18 +71,50 @@ def command(surroundings: dict[str, str], *words: str, **more: str) -> subproces
 
 def document(surroundings: dict[str, str], code: int, *words: str, **more: str) -> dict[str, Any]:
     """What a verb prints with --json: its exit code is ``code`` and its schema holds."""
-    done = command(surroundings, *words, "--json", **more)
+    return checked(command(surroundings, *words, "--json", **more), code, words[0])
+
+
+def checked(done: subprocess.CompletedProcess[str], code: int, verb: str) -> dict[str, Any]:
+    """What a verb printed: its exit code is ``code`` and its schema holds."""
     assert done.returncode == code, done.stdout[-2000:] + done.stderr
     found: dict[str, Any] = json.loads(
         done.stdout, parse_constant=lambda text: pytest.fail(f"{text} is no JSON")
     )
-    schema = json.loads((SCHEMAS / f"{words[0]}.json").read_text())
+    schema = json.loads((SCHEMAS / f"{verb}.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(found)
     return found
 
 
-def test_every_operator_executes_and_is_right(surroundings: dict[str, str]) -> None:
-    found = document(surroundings, 0, "verify", "--execute")
+#: A row of a user's table for softmax on gfx950.
+USER_ROW = "gfx950,256,3,40,softmax_rows,{variant},f32"
+SOFTMAX = ("explain", "softmax", "M=3", "N=40", "T=f32", "--target", "gfx950")
+
+
+@pytest.fixture(scope="module")
+def with_user_row(
+    surroundings: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[dict[str, str], str]:
+    """(settings with a user's table whose row names the second best variant of softmax, and with the trace; that variant)."""
+    rows = document(surroundings, 0, *SOFTMAX)["decisions"]
+    other = next(row for row in rows if row["accepted"] and not row["chosen"])["variant"]
+    table = tmp_path_factory.mktemp("tuned") / "softmax.csv"
+    table.write_text(f"target,cus,M,N,kernel,variant,types\n{USER_ROW.format(variant=other)}\n")
+    return {"AITER_PREBUILT_TUNED": str(table), "AITER_PREBUILT_TRACE": "1"}, other
+
+
+@pytest.fixture(scope="module")
+def executed(
+    surroundings: dict[str, str], with_user_row: tuple[dict[str, str], str]
+) -> tuple[dict[str, Any], str]:
+    """What ``verify --execute --json`` prints for both targets, with that row and the trace; and its standard error."""
+    done = command(surroundings, "verify", "--execute", "--json", **with_user_row[0])
+    return checked(done, 0, "verify"), done.stderr
+
+
+def test_every_operator_executes_and_is_right(
+    surroundings: dict[str, str], executed: tuple[dict[str, Any], str]
+) -> None:
+    found, _ = executed
     runs = found["executions"]
     names = {row["operator"] for row in runs}
     assert names == {*FUNCTIONS} - NOT_SAMPLED
@@ -307,27 +338,25 @@ def test_doctor_says_what_is_used_and_why(surroundings: dict[str, str], tmp_path
     )
 
 
-def test_a_user_row_decides_explain_and_execution_alike(surroundings: dict[str, str], tmp_path: Path) -> None:
-    words = ("explain", "softmax", "M=3", "N=40", "T=f32", "--target", "gfx950")
-    plain = next(row for row in document(surroundings, 0, *words)["decisions"] if row["chosen"])
-    other = next(
-        row for row in document(surroundings, 0, *words)["decisions"] if row["accepted"] and not row["chosen"]
-    )
-    table = tmp_path / "softmax.csv"
-    header = "target,cus,M,N,kernel,variant,types\n"
-    table.write_text(header + f"gfx950,256,3,40,softmax_rows,{other['variant']},f32\n")
-    mine = {"AITER_PREBUILT_TUNED": str(table), "AITER_PREBUILT_TRACE": "1"}
-    found = document(surroundings, 0, *words, **mine)
+def test_a_user_row_decides_explain_and_execution_alike(
+    surroundings: dict[str, str],
+    with_user_row: tuple[dict[str, str], str],
+    executed: tuple[dict[str, Any], str],
+) -> None:
+    plain = next(row for row in document(surroundings, 0, *SOFTMAX)["decisions"] if row["chosen"])
+    mine, other = with_user_row
+    table = mine["AITER_PREBUILT_TUNED"]
+    found = document(surroundings, 0, *SOFTMAX, **mine)
     chosen = next(row for row in found["decisions"] if row["chosen"])
-    assert chosen["variant"] == other["variant"] != plain["variant"]
-    assert chosen["row"] == f"{table}:2" and chosen["tuned"] and found["tables"] == [str(table)]
-    done = command(surroundings, "verify", "--execute", "--json", **mine)
-    wide = (row for row in json.loads(done.stdout)["executions"] if row["label"].endswith("T=f32"))
+    assert chosen["variant"] == other != plain["variant"]
+    assert chosen["row"] == f"{table}:2" and chosen["tuned"] and found["tables"] == [table]
+    document_, errors = executed
+    wide = (row for row in document_["executions"] if row["label"].endswith("T=f32"))
     runs = {(row["target"], row["operator"]): row for row in wide}
-    assert done.returncode == 0 and runs["gfx950", "softmax"]["variant"] == other["variant"]
+    assert runs["gfx950", "softmax"]["variant"] == other
     assert runs["gfx942", "softmax"]["variant"] == plain["variant"], "a row of another target is nobody's"
-    lines = [line for line in done.stderr.splitlines() if ": softmax on amd:1" in line]
-    (line,) = (line for line in lines if f"softmax_rows[{other['variant']}]" in line)
+    lines = [line for line in errors.splitlines() if ": softmax on amd:1" in line]
+    (line,) = (line for line in lines if f"softmax_rows[{other}]" in line)
     assert f"tuned row of the user, {table}:2" in line
 
 

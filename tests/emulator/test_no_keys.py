@@ -7,11 +7,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from support import repository
 from support.emulator import bundles, library_path
 
-from build_tools.cases import bind, make, table, words
-from build_tools.cases.subject import subjects
-from build_tools.manifest.parse import read
+from build_tools.cases import bind, make, words
 from build_tools.manifest.problems import Problems
 from build_tools.prove import workers
 
@@ -22,9 +21,8 @@ ROOT = Path(__file__).resolve().parents[2]
 def test_queries_without_a_key_give_zeros(target: str) -> None:
     files = bundles(target, "ck-full")
     problems = Problems()
-    manifest = read(ROOT / "manifests", problems)
-    assert manifest is not None
-    known = table.load(ROOT / "manifests", subjects(manifest), manifest.targets)
+    manifest = repository.manifest()
+    known = repository.cases()
     calls = []
     for name in ("mha_fwd", "mha_varlen_fwd"):
         cases = known[name]

@@ -11,10 +11,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from support import proof
+from support import proof, repository
 from support.emulator import bundles, library_path
 
-from build_tools.cases import bind, draw, make, table, words
+from build_tools.cases import bind, draw, make, words
 from build_tools.cases.receipt_state import meanings
 from build_tools.cases.subject import subjects
 from build_tools.errors import NotReadyError
@@ -47,9 +47,9 @@ def root(tmp_path: Path) -> Path:
 
 def test_what_is_explained_is_what_is_launched() -> None:
     """For every call of an operator; the child that explains opens no device."""
-    manifest = load(proof.ROOT / "manifests")
+    manifest = repository.manifest()
     (subject,) = (subject for subject in subjects(manifest) if subject.name == OPERATOR)
-    cases = table.load(proof.ROOT / "manifests", subjects(manifest), manifest.targets)[OPERATOR]
+    cases = repository.cases()[OPERATOR]
     facts = manifest.targets[TARGET]
     paths = bundles(TARGET, "ck-free")
     outlines = [make.outline(bound) for bound in make.bounds(cases, TARGET, facts)]
@@ -70,7 +70,7 @@ def test_what_is_explained_is_what_is_launched() -> None:
 
 def test_a_call_that_no_kernel_takes_is_told() -> None:
     """Though nothing of it would be executed. That each call of the cases is taken stands with the receipts, below."""
-    manifest = load(proof.ROOT / "manifests")
+    manifest = repository.manifest()
     paths, facts = bundles(TARGET, "ck-free"), manifest.targets[TARGET]
     (subject,) = (subject for subject in subjects(manifest) if subject.name == "gemm_a16w16_asm")
     problems = Problems()
@@ -128,8 +128,8 @@ def test_an_operator_is_proved_once(root: Path) -> None:
 def test_receipts_are_about_the_calls_of_now_and_these_walk_every_dim_and_option(target: str) -> None:
     """Nothing is executed: what would be launched is said."""
     root = proof.ROOT
-    manifest = load(root / "manifests")
-    operators = table.load(root / "manifests", subjects(manifest), manifest.targets)
+    manifest = repository.manifest()
+    operators = repository.cases()
     operators = {name: each for name, each in operators.items() if target in each.subject.targets}
     folder = bundles(target, "ck-free")[0].parent
     try:

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import repository
 from support.emulator import bundles, library_path
 
 pytest.importorskip("torch")
@@ -16,7 +17,6 @@ pytest.importorskip("torch")
 from emulator import composed_calls
 
 import aiter_prebuilt
-from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
@@ -29,7 +29,7 @@ PUBLIC = {
 #: Of Composable Kernel alone, and with no instance in the sample that tests have.
 NOT_SAMPLED = {
     operator.name
-    for family in load(ROOT / "manifests").families.values()
+    for family in repository.manifest().families.values()
     for operator in family.operators
     if all(kernel.sets.get("sample") == [] for kernel in operator.kernels)
 }

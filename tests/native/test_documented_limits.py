@@ -6,10 +6,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support import repository
 from support.emulator import bundles
 
-from build_tools.cases import limits, table
-from build_tools.cases.subject import subjects
+from build_tools.cases import limits
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import read
 from build_tools.manifest.problems import Problems
@@ -46,7 +46,7 @@ def test_a_call_beyond_a_documented_limit_is_refused_by_name(target: str) -> Non
     assert listed is not None
     assert not problems.lines
     facts = manifest().targets
-    cases = table.load(MANIFESTS, subjects(manifest()), facts)
+    cases = repository.cases()
     asked = [
         (limit, pair)
         for limit in listed.refused

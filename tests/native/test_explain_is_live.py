@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from support import repository
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.contract import dtype
@@ -18,9 +19,7 @@ from aiter_prebuilt.contract.records import DIM_BIND, Operator, Tensor
 from build_tools.cases import make
 from build_tools.cases import table as cases_table
 from build_tools.cases.bind import Bound
-from build_tools.cases.subject import subjects
 from build_tools.manifest.model import Target
-from build_tools.manifest.parse import load
 from native.conftest import Blob, Stub, raw
 from native.synthetic import A, Op, R, S, T
 from native.test_user_tables import row, table
@@ -28,7 +27,6 @@ from native.test_user_tables import row, table
 if TYPE_CHECKING:
     from aiter_prebuilt._native import RawTensor, TunedTable
 
-ROOT = Path(__file__).resolve().parents[2]
 CONDITIONS = (
     "N % 2 == 0", "N <= 64", "M < N", "aligned(x, 16)", "k > 3", "row % 4 == 0", "given(b)", "mode == 'fast'", "CUS > 100",
     "N // k > 1",
@@ -129,8 +127,8 @@ COMPUTED: dict[str, Callable[[Bound], dict[str, str]]] = {
 
 @cache
 def cases() -> tuple[dict[str, cases_table.Cases], dict[str, Target]]:
-    manifest = load(ROOT / "manifests")
-    return cases_table.load(ROOT / "manifests", subjects(manifest), manifest.targets), manifest.targets
+    manifest = repository.manifest()
+    return repository.cases(), manifest.targets
 
 
 def calls(name: str, target: str) -> list[Bound]:

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from support import repository
 
 import aiter_prebuilt
 from aiter_prebuilt.bundles import locate
@@ -17,13 +18,12 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 from aiter_prebuilt.execute import explain, recipes
 from aiter_prebuilt.execute.record import instead
 from aiter_prebuilt.launch import dispatch
-from build_tools.manifest.parse import load
 from build_tools.shapes import ask, models
 from native.conftest import Stub
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = models.read(ROOT)
-MANIFEST = load(ROOT / "manifests")
+MANIFEST = repository.manifest()
 #: Tokens of the calls that are launched here, of those that the models have.
 TOKENS = (1, 64, 4096)
 

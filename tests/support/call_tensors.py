@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +18,8 @@ from aiter_prebuilt.tracing import signatures
 from build_tools.cases import bind, make, table
 from build_tools.cases.subject import subjects
 from build_tools.cases.words import Words
-from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
+from support import repository
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 #: Elements of all tensors of a small call, and how many such calls of an operator are enough.
 SMALL, ENOUGH = 4000, 4
 SEED = 1
@@ -64,21 +61,16 @@ def schema_arguments(call: Call, device: str = "cpu") -> tuple[Any, ...]:
 
 
 @cache
-def _manifest() -> Manifest:
-    return load(MANIFESTS)
-
-
-@cache
 def cases() -> dict[str, table.Cases]:
     """The cases of every operator, which ``lint`` checks."""
-    manifest = _manifest()
-    return table.load(MANIFESTS, subjects(manifest), manifest.targets, checked=False)
+    manifest = repository.manifest()
+    return table.load(repository.MANIFESTS, subjects(manifest), manifest.targets, checked=False)
 
 
 @cache
 def small(target: str) -> tuple[Call, ...]:
     """Some small calls of every operator, of finite values: every golden one, and of each kind of words the first one."""
-    facts = _manifest().targets[target]
+    facts = repository.manifest().targets[target]
     found: list[Call] = []
     for _, each in sorted(cases().items()):
         found += make.calls(each, target, facts, SEED, golden=True)

@@ -19,10 +19,10 @@ from aiter_prebuilt.contract.calls import pack, read
 from aiter_prebuilt.contract.version import CALLS_SUFFIX
 from build_tools.judge import findings
 from build_tools.manifest.model import SAMPLE
-from build_tools.manifest.parse import load
 from build_tools.objects.entries import entries_of
 from build_tools.objects.unpack import decompress, open_bundle
 from build_tools.pack import notes
+from support import repository
 
 ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
@@ -96,7 +96,7 @@ def in_part(bundles: tuple[Path, ...]) -> frozenset[str]:
     """
     if all(notes.read(path).get("ck") != SAMPLE for path in bundles):
         return frozenset()
-    return frozenset(operator for operator, _ in load(ROOT / "manifests").of_sets())
+    return frozenset(operator for operator, _ in repository.manifest().of_sets())
 
 
 def labels(path: Path) -> list[tuple[str, str]]:

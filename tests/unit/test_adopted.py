@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support import trees
+from support import repository, trees
 
 from build_tools.__main__ import cli
 from build_tools.compile.inputs import inputs_of
@@ -155,6 +155,6 @@ def test_what_is_wrong_in_the_file_is_said(tmp_path: Path, text: str, words: str
 def test_every_object_of_the_pinned_tree_is_launched_or_has_its_reason() -> None:
     """What lint says, too: a later pin brings objects, and each of them is looked at."""
     assert (ROOT / left_out.FILE).is_file()
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     plan = make_plan(manifest, ROOT, inputs_of(ROOT), prove=False)
     assert adopted.problems(plan, manifest, ROOT, left_out.read(ROOT)) == []

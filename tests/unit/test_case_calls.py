@@ -10,18 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from support import toy_operator
+from support import repository, toy_operator
 
 from aiter_prebuilt.contract.calls import Array, Call, ElementType, pack, read
 from build_tools.cases import bind, make, numbers, sensitivity, table
 from build_tools.cases.noticing import Noticing, with_value
-from build_tools.cases.subject import subjects
 from build_tools.errors import BuildToolsError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest.model import Target
-from build_tools.manifest.parse import load
 from build_tools.verbs.cases import cases as cases_verb
-
-ROOT = Path(__file__).resolve().parents[2]
 
 
 def _calls(folder: Path, target: str = "gfx950", *, golden: bool = False, **changed: str) -> list[Call]:
@@ -222,8 +218,8 @@ def test_blindness_that_is_declared(tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def everything() -> tuple[dict[str, table.Cases], dict[str, Target]]:
-    manifest = load(ROOT / "manifests")
-    return table.load(ROOT / "manifests", subjects(manifest), manifest.targets), manifest.targets
+    manifest = repository.manifest()
+    return repository.cases(), manifest.targets
 
 
 def test_every_operator_has_cases_that_bind_on_every_target(

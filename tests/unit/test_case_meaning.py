@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support import repository
 
-from build_tools.cases import receipt_state, table
+from build_tools.cases import receipt_state
 from build_tools.cases.receipt_state import formula_digests, meanings
-from build_tools.cases.subject import subjects
-from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -92,9 +91,9 @@ def test_refuses_what_is_no_python() -> None:
 
 
 def test_every_operator_has_one_and_its_calls_carry_it() -> None:
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     found = meanings(ROOT / "manifests")
-    known = table.load(ROOT / "manifests", subjects(manifest), manifest.targets)
+    known = repository.cases()
     assert known
     for name, cases in known.items():
         for target in manifest.targets:

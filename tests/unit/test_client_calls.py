@@ -8,16 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import repository
 
 import aiter_prebuilt
-from build_tools.manifest.parse import load
 from build_tools.shapes import forms, models
 from build_tools.shapes.ask import operators_of
 from build_tools.shapes.models import ClientCall
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLD = models.read(ROOT)
-OPERATORS = operators_of(load(ROOT / "manifests"))
+OPERATORS = operators_of(repository.manifest())
 CALLS = {name: told for name, told in TOLD.calls.items() if not told.not_served}
 NOT_SERVED = {name: told for name, told in TOLD.calls.items() if told.not_served}
 

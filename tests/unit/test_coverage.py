@@ -10,22 +10,21 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support import repository
 from support.bundles import blob, small_operator, small_root
 
 from build_tools.errors import UnknownTargetError, UsageError
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 from build_tools.pack import writer
 from build_tools.report.coverage import Cell, compute
 from build_tools.report.coverage_view import render
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
 
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 def test_the_catalogue_has_every_row_of_the_coverage_document(manifest: Manifest) -> None:

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support import repository
 
 from aiter_prebuilt.contract.bundle import FormatError
-from build_tools.manifest.parse import load
 from build_tools.objects.entries import BuiltEntry
 from build_tools.report import coverage
 from build_tools.report.coverage import Cell, Coverage, Row, compute
 from build_tools.report.coverage_view import render
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
 A, B = TARGETS
 
@@ -183,7 +182,7 @@ def test_entries_are_counted_by_operator_backend_and_target() -> None:
 
 def test_bundles_of_the_included_profile_count_too(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A damaged one, and one that is not there, are left out; those after it are not."""
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     for name in ("gfx942-ck-full", "gfx950-ck-full", "gfx942-ck-free"):
         (tmp_path / f"{name}.apb").write_bytes(b"")
 
@@ -213,7 +212,7 @@ def test_bundles_of_the_included_profile_count_too(monkeypatch: pytest.MonkeyPat
 
 
 def test_kernels_are_counted_where_they_serve() -> None:
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     table = compute(manifest, "ck-full", TARGETS, None)
     for family in manifest.families.values():
         for operator in family.operators:

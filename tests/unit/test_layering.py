@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,8 @@ def _modules() -> dict[str, Path]:
 MODULES = _modules()
 
 
-def _imports(path: Path, *, typing_only: bool) -> set[str]:
+@cache
+def _imports(path: Path, *, typing_only: bool) -> frozenset[str]:
     tree = ast.parse(path.read_text())
     guarded: set[ast.AST] = set()
     for node in ast.walk(tree):
@@ -48,7 +50,7 @@ def _imports(path: Path, *, typing_only: bool) -> set[str]:
         elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
             texts = (part.value for part in node.args if isinstance(part, ast.Constant))
             names.update(text for text in texts if isinstance(text, str))
-    return names
+    return frozenset(names)
 
 
 def test_there_is_something_to_walk() -> None:
@@ -170,6 +172,7 @@ def _room(name: str) -> str:
     return name.split(".")[1] if "." in name else ""
 
 
+@cache
 def _rooms_seen() -> dict[str, set[str]]:
     seen: dict[str, set[str]] = {}
     for name, path in MODULES.items():

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from support import repository
 from support.bundles import blob, small_operator, small_root
 
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 from build_tools.objects.entries import entries_of, recipes_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import writer
@@ -23,12 +23,10 @@ from build_tools.report.ledger import Ledger, compute
 from build_tools.report.ledger_view import render
 from build_tools.verbs.reports.status import status
 
-ROOT = Path(__file__).resolve().parents[2]
-
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 @pytest.fixture

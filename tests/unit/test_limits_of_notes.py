@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from build_tools.cases import limits
+from build_tools.cases.receipt_state import CASES
 from build_tools.manifest.model import Manifest
 from build_tools.manifest.parse import read
 from build_tools.manifest.problems import Problems
@@ -24,12 +25,14 @@ def manifest() -> Manifest:
 
 
 def changed(tmp_path: Path, old: str, new: str) -> Path:
-    """A folder of manifests with another ``limits.toml``."""
-    text = (MANIFESTS / limits.FILE).read_text()
-    assert old in text
+    """A folder of manifests in which one file with limits says something else."""
     folder = tmp_path / "manifests"
-    folder.mkdir()
-    (folder / limits.FILE).write_text(text.replace(old, new, 1))
+    files = [MANIFESTS / limits.FILE, *sorted(MANIFESTS.glob(f"*/{CASES}"))]
+    (place,) = (path for path in files if old in path.read_text())
+    for path in files:
+        text = path.read_text().replace(old, new, 1) if path == place else path.read_text()
+        (folder / path.relative_to(MANIFESTS)).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path.relative_to(MANIFESTS)).write_text(text)
     shutil.copytree(MANIFESTS.parent / "tests" / "unit", tmp_path / "tests" / "unit")
     return folder
 
@@ -41,7 +44,7 @@ def test_every_limit_of_the_manifests_has_a_refused_call(manifest: Manifest) -> 
 def test_a_sentence_without_a_call_is_named(tmp_path: Path, manifest: Manifest) -> None:
     (line,) = limits.problems_of(manifest, changed(tmp_path, SAID, ""))
     assert (
-        "refused.act_mul_and_mxfp4_quant: 'the gate is the first half, of an even number of columns' of x"
+        "cases.toml: act_mul_and_mxfp4_quant.refused: 'the gate is the first half, of an even number of columns' of x"
         in line
     )
 
@@ -54,6 +57,11 @@ def test_a_sentence_without_a_call_is_named(tmp_path: Path, manifest: Manifest) 
         ("[no_limit]", "[no_limits]", "no such key"),
         ('"forward only" = "tests/unit/', '"forward only" = "tests/native/', "there is no test"),
         (SAID, SAID.replace('"x[3,126]"', "3"), "is not the words of a call"),
+        (
+            "[silu_and_mul_quant.refused]",
+            "[made_up]\nrefused = 1\n[other]",
+            "made_up.refused: is not a table",
+        ),
     ],
 )
 def test_an_entry_that_fits_nothing_is_refused(

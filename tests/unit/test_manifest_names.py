@@ -7,8 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support import made_manifest
-from support.made_manifest import ROOT
+from support import made_manifest, repository
 
 import aiter_prebuilt.ops._common
 from build_tools.errors import ManifestError
@@ -53,7 +52,7 @@ def test_an_operator_cannot_be_called_what_is_taken(folder: Path, name: str, why
 def test_names_of_aiter_are_not_taken() -> None:
     names = [
         name
-        for entries in load(ROOT / "manifests").catalogue.categories.values()
+        for entries in repository.manifest().catalogue.categories.values()
         for entry in entries
         for name in entry.operators
     ]

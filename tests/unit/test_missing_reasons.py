@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import io
-from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support import repository
 
 from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt.tracing.signatures import load as signatures
 from build_tools.manifest.model import Catalogue, Manifest, Missing
-from build_tools.manifest.parse import load
 from build_tools.report.coverage import compute
 from build_tools.report.coverage_view import render
 from build_tools.report.missing_problems import problems
 
-ROOT = Path(__file__).resolve().parents[2]
 TARGETS = ("gfx942", "gfx950")
 
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 def with_reasons(manifest: Manifest, *missing: Missing) -> Manifest:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support import repository
 
 from aiter_prebuilt.commands import coverage
 from aiter_prebuilt.contract.model_steps import (
@@ -20,7 +21,6 @@ from aiter_prebuilt.contract.model_steps import (
 )
 from aiter_prebuilt.inspection import call_forms
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 from build_tools.report.shapes import Shapes
 from build_tools.shapes import ask, models
 
@@ -62,7 +62,7 @@ def test_coverage_asks_about_one_gpu_and_few_sizes() -> None:
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 @pytest.mark.parametrize("short", sorted(call_forms.load().models))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
-from support import made_manifest, upstream
+from support import made_manifest, repository, upstream
 
 import aiter_prebuilt
 from build_tools.__main__ import cli
@@ -297,4 +297,4 @@ def test_the_verb_reads_a_checkout(tmp_path: Path) -> None:
 def test_every_module_of_the_pinned_tree_is_served_or_has_its_reason() -> None:
     """What lint says, too: a later pin brings modules, and each of them is looked at."""
     assert (ROOT / FILE).is_file()
-    assert module_problems.of_repository(load(ROOT / "manifests"), ROOT) == []
+    assert module_problems.of_repository(repository.manifest(), ROOT) == []

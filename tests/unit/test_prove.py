@@ -12,20 +12,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import repository
 from support.bundles import blob, small_operator, small_root
 
 from aiter_prebuilt.contract.calls import Array, Call
 from aiter_prebuilt.contract.judging import judging
-from build_tools.cases import make, table
+from build_tools.cases import make
 from build_tools.cases.receipt_state import PACKAGE, meanings
-from build_tools.cases.subject import subjects
 from build_tools.cases.table import Cases
 from build_tools.errors import ExecutorError, NotReadyError, ProofError, UsageError
 from build_tools.judge import receipts
 from build_tools.judge.findings import EMBEDDED_CHECKS, Finding
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 from build_tools.objects.entries import BuiltEntry, recipes_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes, writer
@@ -42,12 +41,12 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 @pytest.fixture(scope="module")
 def cases(manifest: Manifest) -> Cases:
-    return table.load(ROOT / "manifests", subjects(manifest), manifest.targets)["rms_norm"]
+    return repository.cases()["rms_norm"]
 
 
 def line(call: Call, *chosen: str, problems: Iterable[str] = ()) -> dict[str, Any]:

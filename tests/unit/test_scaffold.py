@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import re
 import shutil
+import symtable
 import sys
 from pathlib import Path
 
 import pytest
+from support import repository
 
 from build_tools.__main__ import cli
+from build_tools.cases import limits
 from build_tools.errors import ManifestError, StaleFilesError, UsageError
-from build_tools.generate import scaffold
-from build_tools.manifest.parse import load
+from build_tools.generate import scaffold, scaffold_function
+from build_tools.manifest.parse import document, load
+from build_tools.manifest.problems import Problems
 from build_tools.verbs import options
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,6 +54,52 @@ def test_a_copy_has_every_part_of_its_model(root: Path) -> None:
     )
 
 
+def test_a_hand_written_function_is_copied_with_what_it_uses(root: Path) -> None:
+    shutil.copytree(ROOT / scaffold_function.FOLDER, root / scaffold_function.FOLDER)
+    manifest = load(root / "manifests")
+    changed = scaffold.new_operator("toy_heads", "fused_kv_norm_rope_group_quant", manifest, root)
+    assert changed[-1] == root / scaffold_function.FOLDER / "rope_group_quant_toy_heads.py"
+    text = changed[-1].read_text()
+    assert '_toy_heads = operator("toy_heads")' in text and "@traced\ndef toy_heads(" in text
+    assert "inverse" not in text, "another function of the module"
+    operators = {each.name: each for each in load(root / "manifests").families["rope_group_quant"].operators}
+    assert operators["toy_heads"].function == "rope_group_quant_toy_heads"
+    cases = document(root / "manifests/rope_group_quant/cases.toml", Problems())
+    assert cases is not None and "refused" in cases["toy_heads"]
+    assert cases["toy_heads"] == cases["fused_kv_norm_rope_group_quant"]
+
+
+def test_limits_that_a_model_shares_are_the_copy_s_own(root: Path) -> None:
+    shutil.copytree(ROOT / scaffold_function.FOLDER, root / scaffold_function.FOLDER)
+    scaffold.new_operator("toy_bwd", "attention_dropout_bwd", load(root / "manifests"), root)
+    assert limits.problems_of(load(root / "manifests"), root / "manifests") == []
+    cases = document(root / "manifests/attention_dropout/cases.toml", Problems())
+    assert cases is not None and cases["toy_bwd"]["refused"]["HQ a multiple of HK"] == "HQ=3 HK=2"
+
+
+def test_a_copied_function_lacks_no_name() -> None:
+    operators = [each for family in repository.manifest().families.values() for each in family.operators]
+    seen = 0
+    for operator in operators:
+        if operator.function is None:
+            continue
+        module = ast.parse(scaffold_function.text(ROOT, operator.function, operator.name, "toy"))
+        table = symtable.symtable(ast.unparse(module), "toy.py", "exec")
+        made = {each.get_name() for each in table.get_symbols() if each.is_assigned() or each.is_imported()}
+        made |= {each.get_name() for each in table.get_symbols() if each.is_namespace()}
+        assert "toy" in made, operator.name
+        lacks = {name for name in globals_of(table) if name not in made and not hasattr(builtins, name)}
+        assert not lacks, (operator.name, lacks)
+        seen += 1
+    assert seen > 50
+
+
+def globals_of(table: symtable.SymbolTable) -> set[str]:
+    """Return the names that a module's functions look up outside of themselves."""
+    found = {each.get_name() for each in table.get_symbols() if each.is_global()}
+    return found.union(*(globals_of(child) for child in table.get_children()))
+
+
 @pytest.mark.parametrize(
     ("name", "like", "part"),
     [
@@ -58,7 +110,6 @@ def test_a_copy_has_every_part_of_its_model(root: Path) -> None:
         ("__init__", "gelu_and_mul", "no name of a function"),
         ("operator", "gelu_and_mul", "no name of a function"),
         ("devices", "gelu_and_mul", "aiter_prebuilt has something of that name"),
-        ("toy", "flash_attn_func", "hand-written function"),
     ],
 )
 def test_what_cannot_be_made_is_refused_and_nothing_is_written(

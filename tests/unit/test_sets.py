@@ -7,13 +7,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from support import planned
+from support import planned, repository
 from support.planned import inputs_of
 
 from build_tools.errors import ManifestError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import CURATED, SAMPLE, TUNED
-from build_tools.manifest.parse import load
 from build_tools.pipeline import stamp
 from build_tools.plan.plan import make_plan
 from build_tools.plan.sets import SETS
@@ -80,7 +79,7 @@ def test_sets_that_mean_nothing_are_refused(tmp_path: Path, changes: dict[str, A
 
 
 def test_sets_of_the_manifests_nest() -> None:
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     counts = []
     for wanted in SETS:
         plan = make_plan(manifest, ROOT, lambda *_: (), ("ck-full",), prove=False, ck=wanted)

@@ -12,11 +12,11 @@ from typing import Any
 import click.testing
 import pytest
 from rich.console import Console
+from support import repository
 
 from aiter_prebuilt.contract.calls import Array, Call, ElementType
 from build_tools.__main__ import cli
 from build_tools.errors import ManifestError, ShapesError, UnknownTargetError, UsageError
-from build_tools.manifest.parse import load
 from build_tools.manifest.python import REQUIRED, Parameter
 from build_tools.report import shapes as records
 from build_tools.report.shapes import Row, Shapes
@@ -29,7 +29,7 @@ from build_tools.verbs import options
 from build_tools.verbs.reports import shapes as verb
 
 ROOT = Path(__file__).resolve().parents[2]
-MANIFEST = load(ROOT / "manifests")
+MANIFEST = repository.manifest()
 TOLD = models.read(ROOT)
 
 

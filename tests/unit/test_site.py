@@ -11,12 +11,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support import page
+from support import page, repository
 
 from build_tools.__main__ import cli
 from build_tools.errors import SiteError, UsageError
 from build_tools.judge.receipts import Receipt
-from build_tools.manifest.parse import load
 from build_tools.release import record
 from build_tools.report.coverage import compute
 from build_tools.site import documents, models, tables, write
@@ -370,7 +369,7 @@ def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_coverage_tells_what_an_operator_is() -> None:
-    table = compute(load(ROOT / "manifests"), "ck-full", ("gfx942", "gfx950"), None)
+    table = compute(repository.manifest(), "ck-full", ("gfx942", "gfx950"), None)
     rows = {row["operator"]: row for row in table.as_json()["rows"]}
     told = rows["rms_norm"]
     assert (told["family"], told["module"]) == ("norm", "module_rmsnorm")

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support import repository
 
 from build_tools.__main__ import cli
 from build_tools.compile.inputs import inputs_of
-from build_tools.manifest.parse import load
 from build_tools.pipeline import build, stamp
 from build_tools.pipeline.settings import Settings
 from build_tools.plan.plan import make_plan
@@ -154,9 +154,7 @@ def test_a_state_that_is_unknown_takes_the_note_away(root: Path) -> None:
 
 
 def test_every_file_that_a_job_reads_is_looked_at() -> None:
-    made = make_plan(
-        load(ROOT / "manifests"), ROOT, inputs_of(ROOT), (), ("gfx942",), prove=False, ck="sample"
-    )
+    made = make_plan(repository.manifest(), ROOT, inputs_of(ROOT), (), ("gfx942",), prove=False, ck="sample")
     read = {name for job in made.jobs for name in job.inputs if not in_tree(name)}
     assert len({name.split("/")[1] for name in read}) > 2
     assert [

@@ -6,11 +6,11 @@ import csv
 from pathlib import Path
 
 import pytest
+from support import repository
 
 from aiter_prebuilt.contract.dtype import DTYPES
 from build_tools.manifest.grammar import parse_tensor
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 from build_tools.tools.tree import tree_of
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.11 reads TOML")
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 def test_the_assembly_table_is_the_manifests(manifest: Manifest) -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support import repository
 
 from aiter_prebuilt.bundles import extras, products
 from aiter_prebuilt.contract.targets import TARGETS
-from build_tools.generate import outputs, targets
+from build_tools.generate import targets
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.parse import load
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Places that have more of a target than its name: facts of one GPU, tables that a target has or has not, AITER's own names.
@@ -22,7 +22,7 @@ _NAMED = re.compile(r"\b(gfx\d+[a-z]?|sm_?\d+)\b")
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
     """This repository's."""
-    return load(ROOT / "manifests")
+    return repository.manifest()
 
 
 def _with_one_more(manifest: Manifest) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def _with_one_more(manifest: Manifest) -> dict[str, Any]:
 
 
 def test_the_table_is_generated(manifest: Manifest) -> None:
-    assert Path(targets.FILE) in outputs.outputs(manifest, ROOT)
+    assert Path(targets.FILE) in repository.generated()
 
 
 def test_a_new_target_is_known_everywhere(manifest: Manifest, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
+from support import repository, torch_kernels  # noqa: E402
 
 from aiter_prebuilt import errors  # noqa: E402
 from aiter_prebuilt.contract import bytecode  # noqa: E402
@@ -36,9 +36,8 @@ def _samples() -> list[Any]:
 
 def test_the_file_is_what_the_manifests_say() -> None:
     from build_tools.generate import signatures as generator
-    from build_tools.manifest.parse import load
 
-    assert (ROOT / generator.FILE).read_text() == generator.text(load(ROOT / "manifests"))
+    assert (ROOT / generator.FILE).read_text() == generator.text(repository.manifest())
 
 
 def test_every_function_with_a_kernel_is_registered() -> None:
@@ -216,9 +215,7 @@ def test_the_registered_kernel_allocates_what_the_fake_promises(library: Any, na
         kernel = library._kernel(signature)
     finally:
         library.operator = original
-    for sample, _, args in torch_kernels.samples():
-        if sample != name:
-            continue
+    for _, _, args in torch_kernels.samples(names=[name]):
         found, promised = kernel(*args), library._fake(signature)(*args)
         several = len(signature.returns) > 1
         made, wanted = (found, promised) if several else ((found,), (promised,))

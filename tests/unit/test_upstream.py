@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
+from support import repository
 from support import upstream as made
 
 from build_tools.__main__ import cli
 from build_tools.manifest.model import Catalogue, CatalogueEntry, Manifest
-from build_tools.manifest.parse import load
 from build_tools.modules.read import read
 from build_tools.report import module_reasons, modules, upstream
 from build_tools.report.coverage import compute as covered
@@ -49,7 +49,7 @@ ENTRIES = [
 
 @pytest.fixture(scope="module")
 def manifest() -> Manifest:
-    whole = load(ROOT / "manifests")
+    whole = repository.manifest()
     return whole.model_copy(update={"catalogue": Catalogue(edition=1, categories={"all": ENTRIES})})
 
 
@@ -120,7 +120,7 @@ def test_the_table_has_ours_first(beside: Beside) -> None:
 
 
 def test_every_object_and_module_of_the_pinned_tree_has_its_title() -> None:
-    manifest = load(ROOT / "manifests")
+    manifest = repository.manifest()
     ledger = modules.compute(read(ROOT), manifest, Ledger(()), module_reasons.read(ROOT))
     table = upstream.compute(manifest, covered(manifest, "ck-free", TARGETS, None), ledger, ROOT, ())
     assert [share.title for share in table.shares if share.title == "not in the catalogue"] == []

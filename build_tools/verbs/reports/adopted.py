@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, print_table
 
 
+@example("report adopted")
 @click.command()
 @options.json
 def adopted(as_json: bool) -> None:

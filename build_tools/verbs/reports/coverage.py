@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, say_stale
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ def _explained(operator: Operator | None) -> dict[str, Any]:
     }
 
 
+@example("report coverage --target gfx942")
 @click.command()
 @click.option("--profile", default="ck-free", show_default=True, help="ck-free or ck-full.")
 @options.targets

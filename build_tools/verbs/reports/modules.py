@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def compute(names: tuple[str, ...], checkout: str, bundles: Path) -> tuple[Modul
     return found, document
 
 
+@example("report modules")
 @click.command()
 @click.argument("names", nargs=-1, metavar="[MODULE]...")
 @click.option(

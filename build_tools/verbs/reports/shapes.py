@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, say_stale
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def compute(
     return Shapes(tuple(rows), sets, tuple(notes.stale_in(options.ROOT, bundles)))
 
 
+@example("report shapes --model llama3")
 @click.command()
 @click.option("--model", "names", multiple=True, help="Only this model of manifests/models.toml.")
 @click.option("--operator", "functions", multiple=True, help="Only calls of this function.")

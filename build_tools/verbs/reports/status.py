@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, say_stale
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def compute(bundles: Path) -> tuple[Ledger, dict[str, Any]]:
     return found, {**found.as_json(), "stale": notes.stale_in(options.ROOT, bundles), "ck": sets}
 
 
+@example("report status")
 @click.command()
 @options.json
 @options.bundles

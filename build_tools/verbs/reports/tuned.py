@@ -5,9 +5,11 @@ from __future__ import annotations
 import click
 
 from build_tools.verbs import options
+from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, print_table
 
 
+@example("report tuned")
 @click.command()
 @options.json
 def tuned(as_json: bool) -> None:
