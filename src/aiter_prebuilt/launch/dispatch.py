@@ -191,4 +191,4 @@ def _opened(serving: tuple[InstalledBundle, ...]) -> tuple[Bundle, ...]:
 
     Eight cards of one kind share one mapping and one checked index.
     """
-    return tuple(opening.open_bundle(bundle) for bundle in serving)
+    return opening.usable(serving, opening.open_bundle)
