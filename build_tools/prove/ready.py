@@ -17,6 +17,7 @@ from build_tools.cases.receipt_state import PACKAGE, State, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import SAMPLE, TUNED, Manifest
+from build_tools.manifest.tree import profile_of
 from build_tools.objects.entries import BuiltEntry, entries_of, recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
@@ -70,7 +71,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
     states = meanings(root / "manifests")
     asked = f"prove what was built for {target}"
     for profile, needed in _needed(manifest, target, operators).items():
-        path = folder / f"{target}-{profile}{SUFFIX}"
+        path = folder / f"{target}-{profile_of(root, profile)}{SUFFIX}"
         try:
             bundle = open_bundle(path)
             mine = entries_of(bundle)

@@ -61,7 +61,7 @@ def refuse(path: str, reason: object, operator: str = "") -> Refusal:
         try:
             warnings.warn(text, OwnBundleWarning, stacklevel=2)
         except OwnBundleWarning:  # warnings are errors here: the product serves on all the same
-            print(text, file=sys.stderr)
+            sys.stderr.write(f"{text}\n")
     return known
 
 
