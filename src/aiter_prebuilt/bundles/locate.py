@@ -167,6 +167,11 @@ def left_out() -> frozenset[str]:
     return frozenset(filter(None, map(str.strip, os.environ.get(own_bundles.WITHOUT, "").split(","))))
 
 
+def served_targets(bundles: Sequence[InstalledBundle]) -> frozenset[str]:
+    """Return the targets that some bundles serve: that have the product's ck-free one, or an own one."""
+    return frozenset(bundle.target for bundle in bundles if bundle.tree or bundle.profile == "ck-free")
+
+
 def serves(bundle: str, arch: str) -> bool:
     """Do code objects built for ``bundle`` run on ``arch``, the driver's word? As the loader decides: the same processor, and
     every feature that they were built with is set so on the device. What names no feature was built for either setting.

@@ -107,8 +107,12 @@ def _match(bundle: InstalledBundle) -> str:
     return f"Install a runtime and a bundle that match: {pip_line(bundle.extra, upgrade=True)}"
 
 
-def open_bundle(bundle: InstalledBundle) -> Bundle:
+def open_bundle(bundle: InstalledBundle, *, unmarked: bool = False) -> Bundle:
     """Open the file and check its header and root, and with ``AITER_PREBUILT_KEYS`` set who signed it.
+
+    Args:
+        bundle: its file.
+        unmarked: open an own bundle, too, whose golden calls ``doctor`` found wrong.
 
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
@@ -127,6 +131,11 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
         # What the reader itself read: the file may be another by now.
         _check_signer(bundle, opened.header)
     _check_name(bundle, opened.target, opened.profile)
+    problem = own_bundles.marked(opened.header) if bundle.tree and not unmarked else ""
+    if problem:
+        raise BundleDamagedError(
+            f"open {bundle.path}", *own_bundles.of_mark(problem, bundle.tree).split(". ", 1)
+        )
     facts = TARGETS.get(opened.target)
     if bundle.tree and facts is not None and facts.vendor != opened.vendor:
         raise BundleTargetError(

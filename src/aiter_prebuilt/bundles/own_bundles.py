@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -12,6 +15,12 @@ from aiter_prebuilt.contract.version import SUFFIX, TREE_MARK
 
 #: Names of trees whose bundles are left out, separated by commas.
 WITHOUT: Final = "AITER_PREBUILT_WITHOUT"
+
+
+#: Set by ``doctor`` in the process that executes golden calls: bundles that an earlier one refused are opened.
+UNMARKED: Final = "AITER_PREBUILT_UNMARKED"
+#: Where the header's own hash is.
+_DIGEST: Final = slice(96, 128)
 
 
 class OwnBundleWarning(UserWarning):
@@ -65,9 +74,54 @@ def refuse(path: str, reason: object, operator: str = "") -> Refusal:
     return known
 
 
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Refuse without warnings: what follows prints :func:`refusals` itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", OwnBundleWarning)
+        yield
+
+
 def refuse_operator(path: str, operator: str, error: Exception) -> None:
     """Note that an own bundle adds nothing to an operator. The native side calls it."""
     refuse(path, error, operator)
+
+
+def _mark_of(header: bytes) -> str:
+    """Return the file that says that a bundle was refused for its golden calls."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "aiter-prebuilt", "refused", header[_DIGEST].hex())
+
+
+def marked(header: bytes) -> str:
+    """Return why ``doctor`` refused the bundle with this header; "" when it did not."""
+    if UNMARKED in os.environ:
+        return ""
+    try:
+        with open(_mark_of(header), encoding="utf-8") as file:
+            return file.read(4096)
+    except (OSError, ValueError):
+        return ""
+
+
+def mark(header: bytes, problem: str) -> bool:
+    """Note or, with an empty ``problem``, forget that the golden calls of a bundle are wrong; False: it cannot be noted."""
+    path = _mark_of(header)
+    try:
+        if problem:
+            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(problem)
+        elif os.path.lexists(path):
+            os.unlink(path)
+    except OSError:
+        return not problem
+    return True
+
+
+def of_mark(problem: str, tree: str) -> str:
+    """Word the refusal of a bundle whose golden calls are wrong."""
+    return f"{problem}. Mend {tree} and install it again; aiter-prebuilt doctor executes its golden calls"
 
 
 def refusals() -> tuple[Refusal, ...]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from importlib import import_module
+from typing import Any
 
+import aiter_prebuilt
 from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.bundles.files import open_file
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
@@ -24,6 +27,7 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     names = {name for bundle in dispatch.bundles_of(facts.arch, str(facts)) for name in bundle.names}
     known, missing = _read(serving)
+    own = _own_functions(serving)
     if missing and names <= {call.operator for call in known}:
         said = f"not all was executed{missing}"
         yield failed(Call("golden calls", "", {}, ()), (named(facts, path), facts.target), said)
@@ -33,7 +37,21 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
             said = f"it was not executed: no golden call of it is installed{missing}"
             yield failed(Call(name, "", {}, ()), (named(facts, path), facts.target), said)
         for call in mine:
-            yield run(call, facts, path)
+            yield run(call, facts, path, function=own.get(call.operator))
+
+
+def _own_functions(serving: Sequence[InstalledBundle]) -> dict[str, Any]:
+    """Return the functions in the packages of own bundles whose operators the package itself has not, by name."""
+    found: dict[str, Any] = {}
+    for tree in dict.fromkeys(bundle.tree for bundle in serving if bundle.tree):
+        try:
+            functions = import_module(tree.replace("-", "_")).FUNCTIONS
+        except (ImportError, AttributeError):  # a tree's build folder has none: its program sets them
+            continue
+        found |= {
+            name: function for name, function in functions.items() if name not in aiter_prebuilt.__all__
+        }
+    return found
 
 
 def _read(serving: Sequence[InstalledBundle]) -> tuple[list[Call], str]:
