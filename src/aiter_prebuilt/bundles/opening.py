@@ -112,7 +112,7 @@ def open_bundle(bundle: InstalledBundle, *, unmarked: bool = False) -> Bundle:
 
     Args:
         bundle: its file.
-        unmarked: open an own bundle, too, whose golden calls ``doctor`` found wrong.
+        unmarked: open an own bundle, too, whose golden calls ``verify --execute`` found wrong.
 
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
@@ -134,7 +134,9 @@ def open_bundle(bundle: InstalledBundle, *, unmarked: bool = False) -> Bundle:
     problem = own_bundles.marked(opened.header) if bundle.tree and not unmarked else ""
     if problem:
         raise BundleDamagedError(
-            f"open {bundle.path}", *own_bundles.of_mark(problem, bundle.tree).split(". ", 1)
+            f"open {bundle.path}",
+            problem,
+            f"Mend {bundle.tree} and install it again. To execute its golden calls again: aiter-prebuilt verify --execute",
         )
     facts = TARGETS.get(opened.target)
     if bundle.tree and facts is not None and facts.vendor != opened.vendor:

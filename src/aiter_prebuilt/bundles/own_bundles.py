@@ -6,7 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,10 +17,10 @@ from aiter_prebuilt.contract.version import SUFFIX, TREE_MARK
 WITHOUT: Final = "AITER_PREBUILT_WITHOUT"
 
 
-#: Set by ``doctor`` in the process that executes golden calls: bundles that an earlier one refused are opened.
-UNMARKED: Final = "AITER_PREBUILT_UNMARKED"
-#: Where the header's own hash is.
+#: Where the header's own hash is, which covers all of the bundle.
 _DIGEST: Final = slice(96, 128)
+#: Characters of a reason.
+_MOST: Final = 2000
 
 
 class OwnBundleWarning(UserWarning):
@@ -87,41 +87,38 @@ def refuse_operator(path: str, operator: str, error: Exception) -> None:
     refuse(path, error, operator)
 
 
-def _mark_of(header: bytes) -> str:
+def _mark_of(header: bytes) -> Path:
     """Return the file that says that a bundle was refused for its golden calls."""
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "aiter-prebuilt", "refused", header[_DIGEST].hex())
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (
+        (Path(cache) if cache else Path.home() / ".cache")
+        / "aiter-prebuilt"
+        / "refused"
+        / header[_DIGEST].hex()
+    )
 
 
 def marked(header: bytes) -> str:
-    """Return why ``doctor`` refused the bundle with this header; "" when it did not."""
-    if UNMARKED in os.environ:
-        return ""
+    """Return what was wrong with the golden calls of the bundle with this header; "" when nothing was."""
     try:
-        with open(_mark_of(header), encoding="utf-8") as file:
-            return file.read(4096)
-    except (OSError, ValueError):
+        with _mark_of(header).open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MOST)
+    except (OSError, RuntimeError):  # no file, or no home
         return ""
 
 
-def mark(header: bytes, problem: str) -> bool:
-    """Note or, with an empty ``problem``, forget that the golden calls of a bundle are wrong; False: it cannot be noted."""
-    path = _mark_of(header)
-    try:
+def mark(header: bytes, problem: str) -> None:
+    """Note what is wrong with the golden calls of a bundle, for all processes of this user; "" forgets it.
+
+    Where nothing can be written, nothing is noted.
+    """
+    with suppress(OSError, RuntimeError):
+        path = _mark_of(header)
         if problem:
-            os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(problem)
-        elif os.path.lexists(path):
-            os.unlink(path)
-    except OSError:
-        return not problem
-    return True
-
-
-def of_mark(problem: str, tree: str) -> str:
-    """Word the refusal of a bundle whose golden calls are wrong."""
-    return f"{problem}. Mend {tree} and install it again; aiter-prebuilt doctor executes its golden calls"
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            path.write_text(problem[:_MOST], encoding="utf-8")
+        else:
+            path.unlink(missing_ok=True)
 
 
 def refusals() -> tuple[Refusal, ...]:

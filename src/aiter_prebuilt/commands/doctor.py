@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from aiter_prebuilt.bundles import extras, locate, opening, overlap, own_bundles, ownership
-from aiter_prebuilt.commands import bridge, doctor_text, own_golden
+from aiter_prebuilt.commands import bridge, doctor_text
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.devices import device, hip_library, native
@@ -68,7 +68,7 @@ def examine() -> dict[str, Any]:
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
     except AiterPrebuiltError as error:
         problems.append(str(error))
-    shared = _own(bundles, drivers, warnings) if searched else []
+    shared = _own(bundles, warnings) if searched else []
     devices, lacking = _devices(drivers, bundles, problems)
     install = extras.pip_line(*lacking) if lacking else ""
     if searched and not bundles:
@@ -247,26 +247,13 @@ def _bundles(problems: list[str], warnings: list[str]) -> list[dict[str, Any]]:
     return rows
 
 
-def _own(
-    bundles: list[dict[str, Any]], drivers: list[device.DriverFacts], warnings: list[str]
-) -> list[dict[str, Any]]:
-    """Execute the golden calls of own bundles, and say what they add to the product's operators, or why they are not used."""
-    installed = [
-        bundle for bundle in locate.installed() if any(row["file"] == bundle.path for row in bundles)
-    ]
-    targets = [facts.arch for driver in drivers for facts in driver.devices]
+def _own(bundles: list[dict[str, Any]], warnings: list[str]) -> list[dict[str, Any]]:
+    """Say what own bundles add to the product's operators, and of those that are refused, why."""
+    sound = {row["file"] for row in bundles if row["ok"]}
     with own_bundles.quiet():
-        own_golden.check(installed, targets)
-        sound = [
-            bundle for bundle in installed if any(row["ok"] for row in bundles if row["file"] == bundle.path)
-        ]
-        shared = overlap.overlaps(sound)
-    whole = {each.path: each.reason for each in own_bundles.refusals() if not each.operator}
-    for row in bundles:
-        if row["file"] in whole:
-            row.update(ok=False, problem=whole[row["file"]])
+        shared = overlap.overlaps([bundle for bundle in locate.installed() if bundle.path in sound])
     warnings += [each.text for each in own_bundles.refusals()]
-    return [asdict(each) for each in shared if all(row["ok"] for row in bundles if row["tree"] == each.tree)]
+    return [asdict(each) for each in shared]
 
 
 def _bridge(problems: list[str]) -> dict[str, Any] | None:

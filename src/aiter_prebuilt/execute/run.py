@@ -112,26 +112,11 @@ def embedded(path: str) -> bool:
         return False
 
 
-def run(
-    call: Call,
-    facts: DeviceFacts,
-    path: str,
-    told: Callable[[Chosen], None] | None = None,
-    function: Callable[..., Any] | None = None,
-) -> Execution:
-    """Execute one call.
-
-    Args:
-        call: what is called, with what, and the exact result.
-        facts: the device.
-        path: its driver's (``DriverFacts.path``).
-        told: hears what was chosen before it is launched.
-        function: what is called; the package's own of the operator's name when None.
-    """
+def run(call: Call, facts: DeviceFacts, path: str, told: Callable[[Chosen], None] | None = None) -> Execution:
+    """Execute one call; ``path`` is the driver's (``DriverFacts.path``), ``told`` hears what was chosen before it is launched."""
     where = (named(facts, path), facts.target)
-    if function is None and call.operator in aiter_prebuilt.__all__:
-        function = getattr(aiter_prebuilt, call.operator, None)
-    if function is None:
+    function = getattr(aiter_prebuilt, call.operator, None)
+    if function is None or call.operator not in aiter_prebuilt.__all__:
         return failed(call, where, f"aiter_prebuilt has no function {call.operator!r}")
     recorder = Recorder(facts, call.compute_units, told)
     started = time.perf_counter()
