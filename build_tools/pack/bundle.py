@@ -107,7 +107,7 @@ def build_bundle(
     return BuiltBundle(
         path=path,
         target=planned.target.name,
-        profile=root.profile,
+        profile=planned.profile,
         distribution=root.distribution,
         entries=sum(len(operator.entries) for operator in operators),
         code_objects=len(blobs),
