@@ -39,6 +39,7 @@ class StepInfo(TypedDict):
 
 class DecisionInfo(TypedDict):
     kernel: str
+    tree: str
     backend: str
     variant: str
     types: dict[str, str]

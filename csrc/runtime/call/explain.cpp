@@ -85,7 +85,7 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> binding
                     py::put(out.get(), "tree", py::text(op.tree(decision.at))) &&
                     py::put(out.get(), "variant", py::text(block.text(recipe.variant))) &&
                     py::put(out.get(), "types", types_dict(block, recipe)) &&
-                    py::put(out.get(), "rank", py::integer(kernel.rank)) &&
+                    py::put(out.get(), "rank", py::integer(kernel.rank % kAfterProduct)) &&
                     py::put(out.get(), "accepted", py::boolean(accepted)) &&
                     py::put(out.get(), "chosen", py::boolean(decision.chosen)) &&
                     py::put(out.get(), "reason", py::text(reason(op, bindings, decision))) &&

@@ -124,7 +124,9 @@ void sort_candidates(MergedOperator& op) {
 std::string MergedOperator::label(const CandidateRef& at) const {
   const OperatorBlock& block = *blocks[at.block];
   const std::string types = type_list(block, recipe(at));
-  return cat(block.text(kernel(at).name), "[", block.text(recipe(at).variant), "]", types.empty() ? "" : " ", types);
+  const std::string_view own = tree(at);
+  return cat(own, own.empty() ? "" : ":", block.text(kernel(at).name), "[", block.text(recipe(at).variant), "]",
+             types.empty() ? "" : " ", types);
 }
 
 bool MergedOperator::drop(std::size_t block, const Error& error) {

@@ -36,7 +36,7 @@ struct MergedOperator {
 
   const layout::Recipe& recipe(const CandidateRef& at) const { return blocks[at.block]->recipes()[at.recipe]; }
   const layout::Kernel& kernel(const CandidateRef& at) const { return blocks[at.block]->kernels()[recipe(at).kernel]; }
-  // "rmsnorm[BLOCK1024-EVEN1] T=bf16"
+  // "rmsnorm[BLOCK1024-EVEN1] T=bf16"; of a tree "acme:rmsnorm[BLOCK1024-EVEN1] T=bf16"
   std::string label(const CandidateRef& at) const;
   // The name of the own tree that it is of; empty for the product.
   std::string_view tree(const CandidateRef& at) const { return blocks[at.block]->bundle().tree(); }
