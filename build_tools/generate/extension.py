@@ -18,6 +18,7 @@ from build_tools.manifest.model import Manifest, Operator
 from build_tools.manifest.names import refuse_unknown
 from build_tools.manifest.parse import document
 from build_tools.manifest.problems import Problems
+from build_tools.manifest.python import PythonSignatureError, parse_python
 from build_tools.plan.slots import assign_slots
 
 _KINDS: Final = {"int": "int", "bool": "bool", "float": "float", "enum": "str", "text": "str"}
@@ -46,6 +47,14 @@ def extend(folder: Path, house: Path, manifest: Manifest, name: str) -> list[str
     known = {each.name: each for family in manifest.families.values() for each in family.operators}
     refuse_unknown("add kernels to operators", (name,), known)
     operator = known[name]
+    try:
+        parse_python(python_of(operator))
+    except PythonSignatureError as error:
+        raise UsageError(
+            f"copy {name} into {folder}",
+            f"no Python function can have its native arguments: {error}",
+            "Name another operator: aiter-prebuilt list",
+        ) from error
     place = folder / "manifests" / operator.family
     if place.exists():
         raise UsageError(

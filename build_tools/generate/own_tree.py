@@ -140,6 +140,15 @@ def _operators_in(path: Path) -> list[str]:
         return []
 
 
+def package_files(folder: Path, tree: Tree) -> dict[str, bytes]:
+    """Return the files of the Python package in a tree's wheel, by their names there."""
+    place = folder / FUNCTIONS
+    names = sorted(path.stem for path in place.glob("*.py") if path.stem != "__main__")
+    files = {f"{tree.package}/{name}.py": (place / f"{name}.py").read_bytes() for name in names}
+    text = package_text(tree, names, added_operators(folder))
+    return files | {f"{tree.package}/__init__.py": text.encode()}
+
+
 def package_text(tree: Tree, families: Sequence[str], added: Mapping[str, Sequence[str]]) -> str:
     """Write the ``__init__.py`` of the package in a tree's wheel.
 

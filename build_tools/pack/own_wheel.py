@@ -16,7 +16,6 @@ from typing import Any, Final
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, TREE_MARK, VERSION
 from build_tools.errors import WheelError
-from build_tools.generate import own_tree
 from build_tools.manifest.tree import Tree
 from build_tools.pack import dist_info, licences, notes, sbom
 from build_tools.pack.archive import RUNTIME, write_members
@@ -37,7 +36,13 @@ _LICENCES: Final = ("LICENSE*", "LICENCE*", "COPYING*", "NOTICE*")
 
 
 def write_own_wheel(
-    root: Path, tree: Tree, bundles: Path, output: Path, *, unproved: Collection[str] = ()
+    root: Path,
+    tree: Tree,
+    bundles: Path,
+    output: Path,
+    package: Mapping[str, bytes],
+    *,
+    unproved: Collection[str] = (),
 ) -> Path:
     """Write the wheel of the tree ``root`` into ``output`` and return its path.
 
@@ -46,6 +51,7 @@ def write_own_wheel(
         tree: its ``tree.toml``.
         bundles: the folder of its bundles.
         output: the folder of wheels.
+        package: files of the Python package with the functions, by their names in the wheel.
         unproved: targets whose entries need no receipt.
 
     Raises:
@@ -65,7 +71,7 @@ def write_own_wheel(
     refuse_stale(root, found)
     refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
     bill = _bill(tree, payloads, [notes.read(path) for path in found])
-    inside = _bundle_files(payloads) | _package(root, tree) | _dist_info(root, tree, payloads, bill)
+    inside = _bundle_files(payloads) | dict(package) | _dist_info(root, tree, payloads, bill)
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheel-", dir=output) as folder:
         path = Path(folder) / f"{dist_info.stem(bill)}-{TAG}.whl"
@@ -81,15 +87,6 @@ def _bundle_files(payloads: Sequence[Payload]) -> dict[str, bytes]:
         if payload.calls is not None:
             files[name + CALLS_SUFFIX] = payload.calls
     return files
-
-
-def _package(root: Path, tree: Tree) -> dict[str, bytes]:
-    """Return the files of the Python package, by name."""
-    folder = root / own_tree.FUNCTIONS
-    names = sorted(path.stem for path in folder.glob("*.py") if path.stem != "__main__")
-    files = {f"{tree.package}/{name}.py": (folder / f"{name}.py").read_bytes() for name in names}
-    added = own_tree.added_operators(root)
-    return files | {f"{tree.package}/__init__.py": own_tree.package_text(tree, names, added).encode()}
 
 
 def _bill(tree: Tree, payloads: Sequence[Payload], told: Sequence[Mapping[str, Any]]) -> sbom.Bill:

@@ -82,6 +82,7 @@ def wheels(
 
 def _own_wheel(root: Path, bundles: Path, output: Path, unproved: tuple[str, ...]) -> Path:
     """Write the wheel of a tree."""
+    from build_tools.generate import own_tree
     from build_tools.manifest.tree import load_tree
     from build_tools.pack.own_wheel import write_own_wheel
 
@@ -93,5 +94,6 @@ def _own_wheel(root: Path, bundles: Path, output: Path, unproved: tuple[str, ...
         tree,
         root / "build" / "bundles" if bundles == options.BUNDLES else bundles,
         root / "dist" if output == options.ROOT / "dist" else output,
+        own_tree.package_files(root, tree),
         unproved=unproved,
     )
