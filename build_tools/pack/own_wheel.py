@@ -107,7 +107,8 @@ def _dist_info(root: Path, tree: Tree, payloads: Sequence[Payload], bill: sbom.B
         if path.is_file()
     }
     texts = mine | {"THIRD_PARTY.txt": licences.notices(bill.backends).encode()}
-    spdx = f"({tree.licence}) AND {licences.expression(bill.backends)}"
+    mine_spdx = f"({tree.licence})" if " " in tree.licence else tree.licence
+    spdx = f"{mine_spdx} AND {licences.expression(bill.backends)}"
     return dist_info.members(_about(tree, payloads), bill, root, pinned, texts=texts, licence=spdx)
 
 
