@@ -94,9 +94,3 @@ def load_tree(root: Path) -> Tree | None:
         for problem in error.errors():
             problems.lines.append(f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}")
     raise UsageError(f"read {path}", "; ".join(problems.lines), "Mend it; docs/own-kernels-wheel.md has one")
-
-
-def profile_of(root: Path, profile: str) -> str:
-    """Return a profile as the names of the bundles of ``root`` have it."""
-    tree = load_tree(root)
-    return profile if tree is None else tree.profile(profile)
