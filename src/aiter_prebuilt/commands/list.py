@@ -56,8 +56,8 @@ def execute(options: argparse.Namespace) -> int:
         print()
         for text in (*not_pinned(rows), *not_executed(left), *passed(rows, every=bool(options.operator))):
             print("\n".join(wrapped(text)))
-        for said in (*shared, *refused):
-            print("\n".join(wrapped(said.text[0].upper() + said.text[1:] if said in refused else said.text)))
+        for text in (*(each.text for each in shared), *(f"Refused: {each.text}" for each in refused)):
+            print("\n".join(wrapped(text)))
         _print_sums(rows)
     else:
         print(nothing(installed, options.target, options.operator))
