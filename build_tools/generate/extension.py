@@ -87,7 +87,8 @@ def operator_text(operator: Operator) -> str:
 
 def python_of(operator: Operator) -> str:
     """Write a Python signature of the native operator: tensors, attributes, results."""
-    required, optional = [], []
+    required: list[str] = []
+    optional: list[str] = []
     for name, text in operator.arguments.items():
         absent = parse_tensor(name, text, operator.types).optional
         (optional if absent else required).append(f"{name}: Tensor" + (" | None = None" if absent else ""))
@@ -118,11 +119,11 @@ def reference_text(text: str, name: str) -> str:
     wanted = [name, *(each for each in defined if each.startswith("draw_"))]
     kept: set[ast.stmt] = set()
     while wanted:
-        statement = defined.get(wanted.pop())
-        if statement is None or statement in kept:
+        needed = defined.get(wanted.pop())
+        if needed is None or needed in kept:
             continue
-        kept.add(statement)
-        wanted += [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
+        kept.add(needed)
+        wanted += [node.id for node in ast.walk(needed) if isinstance(node, ast.Name)]
     parts = [
         ast.get_source_segment(text, statement) or ""
         for place, statement in enumerate(module.body)

@@ -13,6 +13,7 @@ import pytest
 
 from aiter_prebuilt import errors
 from aiter_prebuilt.bundles import own_bundles
+from aiter_prebuilt.contract import records
 from aiter_prebuilt.contract.records import AFTER_PRODUCT
 from native import synthetic
 from native.conftest import Blob, Stub, raw
@@ -77,12 +78,12 @@ def launched(made: Operator, stub: Stub, x: Any = X) -> bytes:
 
 def after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let kernels of trees that are written from now on stand behind the product's."""
-    kernel = synthetic.records.Kernel
+    kernel = records.Kernel
 
     def behind(name: str, backend: int, profile: int, rank: int) -> Any:
         return kernel(name, backend, profile, rank + (AFTER_PRODUCT if name.startswith("own") else 0))
 
-    monkeypatch.setattr(synthetic.records, "Kernel", behind)
+    monkeypatch.setattr(records, "Kernel", behind)
 
 
 def test_a_bundle_says_whose_it_is(native: ModuleType, tmp_path: Path) -> None:
