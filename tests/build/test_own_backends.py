@@ -111,7 +111,8 @@ CALLS = """\
 golden = "M=2 N=5 factor=0.5"
 calls = [
   "M=3&2 N=30&41 factor=1.5&-0.25 x_row=44&50", "M=3&2 N=70&100 factor=3.0&0.5 x_row=104&110",
-  "M=3&2 N=130&200 factor=0.5&1.25 x_row=208&212", "M=3&2 N=300&401 factor=1.5&-2.0 x_row=404&410", "M=3 N=310 factor=0.5 x_row=0&7",
+  "M=3&2 N=130&200 factor=0.5&1.25 x_row=208&212", "M=3&2 N=300&401 factor=1.5&-2.0 x_row=404&410",
+  "M=3 N=310 factor=0.5 x_row=0&7",
 ]
 """
 

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -27,14 +26,19 @@ class OwnBundleWarning(UserWarning):
     """An own bundle is not used. The text says which, why, and what to type."""
 
 
-@dataclass(frozen=True, slots=True)
 class Refusal:
     """An own bundle that is not used; ``operator`` is empty where it is the whole bundle."""
 
-    path: str
-    tree: str
-    operator: str
-    reason: str
+    # No dataclass: each import of the package pays for what this module makes.
+    __slots__ = ("operator", "path", "reason", "tree")
+
+    def __init__(self, path: str, tree: str, operator: str, reason: str) -> None:
+        self.path, self.tree, self.operator, self.reason = path, tree, operator, reason
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """The refusal as plain data."""
+        return {"path": self.path, "tree": self.tree, "operator": self.operator, "reason": self.reason}
 
     @property
     def text(self) -> str:

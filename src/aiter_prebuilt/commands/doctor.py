@@ -108,7 +108,7 @@ def examine() -> dict[str, Any]:
         "bundles": bundles,
         "shadowed": shadowed,
         "overlaps": shared,
-        "refused": [asdict(each) for each in own_bundles.refusals()],
+        "refused": [each.facts for each in own_bundles.refusals()],
         "tuned_tables": tables,
         "problems": problems,
         "warnings": warnings,

@@ -47,7 +47,7 @@ def execute(options: argparse.Namespace) -> int:
     refused = [each for each in own_bundles.refusals() if options.operator in (None, "", each.operator)]
     if options.json:
         print_json("list", {"kernels": rows, "overlaps": [asdict(each) for each in shared],
-                            "refused": [asdict(each) for each in refused]})  # fmt: skip
+                            "refused": [each.facts for each in refused]})  # fmt: skip
     elif rows:
         if options.operator:
             _print_kernels(rows)
