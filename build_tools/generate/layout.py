@@ -197,6 +197,8 @@ def _header_struct_constants() -> str:
         f"\ninline constexpr std::uint8_t kNone8 = 0x{records.NONE8:02x};\n"
         f"inline constexpr std::uint32_t kNone32 = 0x{records.NONE32:08x};\n"
         f'inline constexpr std::string_view kNoText = "{records.NO_TEXT}";\n'
+        f"inline constexpr char kTreeMark = '{version.TREE_MARK}';\n"
+        f"inline constexpr std::uint32_t kAfterProduct = 0x{records.AFTER_PRODUCT:08x};\n"
         f"inline constexpr std::array<std::uint8_t, 8> kMagic{{{magic}}};\n"
         f"inline constexpr std::size_t kHeaderSize = {header.HEADER_SIZE};\n"
         f"inline constexpr std::uint32_t kMaxRegion = {header.MAX_REGION};\n"

@@ -22,6 +22,7 @@ from aiter_prebuilt.contract.records import (
     Operator,
     Recipe,
 )
+from aiter_prebuilt.contract.version import TREE_MARK
 
 #: Attributes of this kind live in float slots, which no condition reads.
 _FLOATING: Final = ATTRIBUTE_KINDS.index("float")
@@ -91,7 +92,7 @@ def _entries(operator: Operator, bundle: Bundle) -> Iterable[BuiltEntry]:
             kernels=tuple(kernel.name for kernel in kernels),
             backend=_backend(entry.name, kernels, [recipe for recipe, _ in using]),
             target=bundle.root.target,
-            profile=bundle.root.profile,
+            profile=bundle.root.profile.partition(TREE_MARK)[0],
             name=entry.name,
             sha256=entry.sha256.hex(),
             recipes=tuple(digest for _, digest in using),

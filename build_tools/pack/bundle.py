@@ -18,10 +18,11 @@ from aiter_prebuilt.contract import bundle as contract
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import Scope, compile_expression
 from aiter_prebuilt.contract.receipt import recipe_digests, was_executed
-from aiter_prebuilt.contract.records import VENDORS, Entry, Operator, Root, Step
+from aiter_prebuilt.contract.records import AFTER_PRODUCT, VENDORS, Entry, Operator, Root, Step
 from build_tools.errors import BundleBuildError
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge.receipts import NOT_EXECUTED, Receipt, text_of
+from build_tools.manifest.tree import Tree
 from build_tools.pack.compress import compress, regions
 from build_tools.pack.writer import encode
 from build_tools.records import (
@@ -67,12 +68,13 @@ def build_bundle(
     trees: Mapping[str, str] | None = None,
     left_out: Mapping[str, int] | None = None,
     pool: Executor | None = None,
+    tree: Tree | None = None,
 ) -> BuiltBundle:
-    """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename).
+    """Encode and write ``<folder>/<target>-<profile>.apb`` (temporary file, then rename); the profile of a tree's has its name.
 
     ``receipts``: digest of a recipe -> its receipt, those that hold. ``trees``: source trees that
     files of it are from, and their versions. ``left_out``: operator -> entries that it has not because a tree is not pinned.
-    ``pool``: what compresses.
+    ``pool``: what compresses. ``tree``: whose own bundle it is; None: the product's.
 
     Raises:
         BundleBuildError: a job has no code object, or its audit broke a rule.
@@ -93,10 +95,14 @@ def build_bundle(
             entries.append(_entry(results[job_id], facts, index_of[digest], digest))
         operators.append(_receipted(_finished(planned_operator, tuple(entries), results), receipts))
     root = _root(planned, provenance, trees or {}, left_out or {}, version, suffix)
+    if tree is not None:
+        operators = [_placed(operator, tree) for operator in operators]
+        profile = tree.profile(planned.profile)
+        root = replace(root, profile=profile, distribution=tree.name, version=tree.version)
     packed = compress(blobs, groups, pool)
     pack = partial(regions, pool=pool)
     data = encode(root, tuple(operators), packed.frames, packed.dictionaries, pack)
-    path = folder / f"{planned.target.name}-{planned.profile}{contract.SUFFIX}"
+    path = folder / f"{planned.target.name}-{root.profile}{contract.SUFFIX}"
     write_atomic(path, data)
     return BuiltBundle(
         path=path,
@@ -110,6 +116,14 @@ def build_bundle(
         sha256=hashlib.sha256(data).hexdigest(),
         unproved=sum(not was_executed(entry) for operator in operators for entry in operator.entries),
     )
+
+
+def _placed(operator: Operator, tree: Tree) -> Operator:
+    """Put the kernels of a tree behind those of the product, if it says so."""
+    if tree.order == "before":
+        return operator
+    kernels = tuple(replace(kernel, rank=kernel.rank + AFTER_PRODUCT) for kernel in operator.kernels)
+    return replace(operator, kernels=kernels)
 
 
 def _alike(source: str) -> str:

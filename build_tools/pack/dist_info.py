@@ -8,6 +8,7 @@ are checked and written by ``packaging`` (core metadata 2.4, PEP 639), RECORD is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -41,27 +42,47 @@ def stem(bill: sbom.Bill) -> str:
     return f"{bill.distribution.replace('-', '_')}-{bill.version}"
 
 
-def members(about: About, bill: sbom.Bill, root: Path, pinned: Pins) -> dict[str, bytes]:
-    """Build the files of ``.dist-info`` without RECORD."""
+def members(
+    about: About,
+    bill: sbom.Bill,
+    root: Path,
+    pinned: Pins,
+    texts: Mapping[str, bytes] | None = None,
+    licence: str = "",
+) -> dict[str, bytes]:
+    """Build the files of ``.dist-info`` without RECORD.
+
+    Args:
+        about: the distribution.
+        bill: its bill of materials.
+        root: the repository, which has the licence.
+        pinned: the pinned source trees.
+        texts: licence files by name; this repository's when None.
+        licence: their SPDX expression; that of the bill's backends when empty.
+    """
     folder = f"{stem(bill)}.dist-info"
-    texts = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends, bill.upstream).encode())
+    if texts is None:
+        own = ((root / "LICENSE").read_bytes(), licences.notices(bill.backends, bill.upstream).encode())
+        texts = dict(zip(LICENCE_FILES, own, strict=True))
     return {
-        f"{folder}/METADATA": _text(metadata(about, bill)),
+        f"{folder}/METADATA": _text(metadata(about, bill, tuple(texts), licence)),
         f"{folder}/WHEEL": _wheel(about),
-        **{f"{folder}/licenses/{name}": text for name, text in zip(LICENCE_FILES, texts, strict=True)},
+        **{f"{folder}/licenses/{name}": text for name, text in texts.items()},
         f"{folder}/sboms/{sbom.FILE_NAME}": sbom.write(bill, pinned),
     }
 
 
-def metadata(about: About, bill: sbom.Bill) -> Metadata:
-    """Return the core metadata, checked field by field."""
+def metadata(
+    about: About, bill: sbom.Bill, files: tuple[str, ...] = LICENCE_FILES, licence: str = ""
+) -> Metadata:
+    """Return the core metadata, checked field by field; ``files`` and ``licence`` as in :func:`members`."""
     raw: RawMetadata = {
         "metadata_version": "2.4",
         "name": bill.distribution,
         "version": bill.version,
         "summary": about.summary,
-        "license_expression": licences.expression(bill.backends),
-        "license_files": [*LICENCE_FILES],
+        "license_expression": licence or licences.expression(bill.backends),
+        "license_files": [*files],
         "requires_python": ">=3.10",
         "requires_dist": [*about.requires],
         "description_content_type": "text/markdown",

@@ -70,8 +70,8 @@ class Payload:
         return f"It was made of files of {', '.join(names)} that are not the pinned ones." if names else ""
 
 
-def read_payload(path: Path) -> Payload:
-    """Open a bundle and check all of it: that it is whole, and one that this version may pack.
+def read_payload(path: Path, version: str = VERSION) -> Payload:
+    """Open a bundle and check all of it: that it is whole, and one that ``version`` may pack.
 
     Raises:
         WheelError: not a bundle, damaged, of another version, or under a name that is not its target and profile.
@@ -88,8 +88,8 @@ def read_payload(path: Path) -> Payload:
     except (OSError, FormatError) as error:
         raise WheelError(asked, str(error), again) from error
     root = bundle.root
-    if root.version != VERSION:
-        raise WheelError(asked, f"the bundle was built for version {root.version}, this is {VERSION}", again)
+    if root.version != version:
+        raise WheelError(asked, f"the bundle was built for version {root.version}, this is {version}", again)
     if path.name != f"{root.target}-{root.profile}{SUFFIX}":
         raise WheelError(
             asked,

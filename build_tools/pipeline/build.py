@@ -15,7 +15,7 @@ from build_tools.files.cores import side_by_side
 from build_tools.judge.receipts import proofs_of
 from build_tools.manifest.parse import load
 from build_tools.pipeline import stamp
-from build_tools.pipeline.bundling import bundle_with_calls, sources_of
+from build_tools.pipeline.bundling import bundle_with_calls, remove_others, sources_of
 from build_tools.pipeline.planning import chosen, fitting, of_checkout, plan_of
 from build_tools.pipeline.report import REPORT_VERSION, write_report
 from build_tools.pipeline.settings import Outcome, Settings
@@ -82,7 +82,7 @@ def build(settings: Settings) -> Outcome:
     wanted = [
         (planned, read)
         for planned, read in zip(plan.bundles, sources, strict=True)
-        if planned.operators or not settings.operators
+        if planned.operators or not (settings.operators or settings.tree)
     ]
     # A family's table of calls names all of its operators, chosen or not.
     names = frozenset(each.operator.name for planned, _ in wanted for each in planned.operators)
@@ -94,6 +94,8 @@ def build(settings: Settings) -> Outcome:
             begin(partial(bundle_with_calls, planned, *shared, read, *proof)) for planned, read in wanted
         ]
         built = tuple(bundle.result() for bundle in bundles)
+    if settings.tree is not None and not (settings.operators or settings.targets or settings.profiles):
+        remove_others(settings.bundles, built)
     outcome = Outcome(plan, results, audits, built, time.perf_counter() - started, settings.ck, rechecked)
     write_report(outcome, settings.bundles.parent / "report.json")
     stamp.write(settings.bundles, plan_request(settings), state, [bundle.path.name for bundle in built])

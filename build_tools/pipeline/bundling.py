@@ -61,6 +61,13 @@ def place_of(planned: PlannedBundle) -> tuple[str, str]:
     return planned.target.name, planned.profile
 
 
+def name_of(planned: PlannedBundle, settings: Settings) -> str:
+    """Name the file of a bundle."""
+    tree = settings.tree
+    profile = planned.profile if tree is None else tree.profile(planned.profile)
+    return f"{planned.target.name}-{profile}{SUFFIX}"
+
+
 def bundle_with_calls(planned: PlannedBundle, calls: golden.Golden, *what: Any) -> BuiltBundle:
     """Write a bundle and its golden calls; ``what``: the other arguments of :func:`_bundle`."""
     built = _bundle(planned, *what)
@@ -81,12 +88,15 @@ def _bundle(
     trees = {name: version for name, version in toolchain.trees if name in used}
     tools = toolchain.provenance()
     told: dict[str, Any] = {"ck": settings.ck} if "ck" in profile.backends else {}
+    tree = settings.tree
+    if tree is not None:
+        told["tree"] = repr(tree)
     if settings.operators:
         told["operators"] = sorted(settings.operators)
     if lost := unpinned.lost(left_out, *place_of(planned)):
         told["left_out"] = lost
     key = bundle_key(planned, [by_id[job] for job in needed], {**tools, **trees, **told}, profile, proofs)
-    path = settings.bundles / f"{planned.target.name}-{planned.profile}{SUFFIX}"
+    path = settings.bundles / name_of(planned, settings)
     same = _unchanged(path, key, sources)
     if same is not None:
         return same
@@ -103,7 +113,18 @@ def _bundle(
     if broken:
         raise AuditError(broken)
     built = build_bundle(
-        planned, by_id, audits, tools, VERSION, profile.suffix, settings.bundles, proved, trees, lost, pool
+        planned,
+        by_id,
+        audits,
+        tools,
+        VERSION,
+        profile.suffix,
+        settings.bundles,
+        proved,
+        trees,
+        lost,
+        pool,
+        tree,
     )
     told |= {"upstream": notes.upstream(settings.root, sources), "files": files}
     notes.write(
@@ -152,6 +173,14 @@ def bundle_key(
     parts.append(code_digest(maker))
     parts += [f"{result.job.id} {result.key} {result.symbol}" for result in results]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def remove_others(folder: Path, built: Sequence[BuiltBundle]) -> None:
+    """Remove the bundles of a tree that its whole build did not make: those of an earlier name, or of kernels that are gone."""
+    kept = {bundle.path for bundle in built}
+    for path in set(folder.glob(f"*{SUFFIX}")) - kept:
+        for each in (path, path.with_suffix(CALLS_SUFFIX), notes.path_of(path)):
+            each.unlink(missing_ok=True)
 
 
 def _unchanged(path: Path, key: str, sources: Mapping[str, str]) -> BuiltBundle | None:

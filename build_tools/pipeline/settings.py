@@ -10,6 +10,7 @@ from typing import Any
 from build_tools.compile.compile import Elsewhere
 from build_tools.compile.store import Results, Store
 from build_tools.manifest.model import CURATED
+from build_tools.manifest.tree import Tree
 from build_tools.pack.bundle import BuiltBundle
 from build_tools.records import (
     AuditReport,
@@ -20,7 +21,10 @@ from build_tools.records import (
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The settings of a build."""
+    """The settings of a build.
+
+    ``tree``: whose own bundles they are; None: the product's.
+    """
 
     root: Path
     store: Path
@@ -36,6 +40,7 @@ class Settings:
     elsewhere: Elsewhere | None = None
     behind: Callable[[Store], Results] | None = None
     again: Callable[..., Mapping[str, Any]] | None = None
+    tree: Tree | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from build_tools.cases.receipt_state import PACKAGE, State, meanings
 from build_tools.errors import NotReadyError
 from build_tools.judge.receipts import Provable
 from build_tools.manifest.model import SAMPLE, TUNED, Manifest
+from build_tools.manifest.tree import load_tree
 from build_tools.objects.entries import BuiltEntry, entries_of, recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
@@ -67,9 +68,9 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
     entries: list[BuiltEntry] = []
     opened: list[tuple[Path, Bundle]] = []
     sets: set[str] = set()
-    asked = f"prove what was built for {target}"
-    for profile, needed in _needed(manifest, target, operators).items():
-        path = folder / f"{target}-{profile}{SUFFIX}"
+    asked, tree = f"prove what was built for {target}", load_tree(root)
+    for profile, needed in _needed(manifest, target, operators, tree=tree is not None).items():
+        path = folder / f"{target}-{tree.profile(profile) if tree else profile}{SUFFIX}"
         try:
             bundle = open_bundle(path)
             mine = entries_of(bundle)
@@ -136,8 +137,13 @@ def provable(bundle: Bundle, manifest: Manifest, meanings: Mapping[State, str]) 
     }  # fmt: skip
 
 
-def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict[str, set[str]]:
-    """Profile -> those of ``operators`` that have kernels in it for ``target``; a profile after the one that it adds to."""
+def _needed(
+    manifest: Manifest, target: str, operators: Collection[str], *, tree: bool = False
+) -> dict[str, set[str]]:
+    """Profile -> those of ``operators`` that have kernels in it for ``target``; a profile after the one that it adds to.
+
+    A ``tree`` has no bundle without kernels, and what it adds to is installed beside it.
+    """
     found: dict[str, set[str]] = {}
     for name in sorted(manifest.profiles, key=lambda name: manifest.profiles[name].includes is not None):
         mine = {
@@ -147,9 +153,8 @@ def _needed(manifest: Manifest, target: str, operators: Collection[str]) -> dict
             if operator.name in operators
             and any(kernel.profile == name and target in kernel.targets for kernel in operator.kernels)
         }
-        if (
-            mine or manifest.profiles[name].includes is None
-        ):  # nothing is served without what a profile adds to
+        # Of the product nothing is served without what a profile adds to.
+        if mine or (manifest.profiles[name].includes is None and not tree):
             found[name] = mine
     return found
 

@@ -77,6 +77,7 @@ def build(
     sign: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
+    from build_tools.manifest.tree import load_tree
     from build_tools.pipeline.build import build as run_build
     from build_tools.pipeline.build import unchanged
     from build_tools.pipeline.report import report
@@ -90,7 +91,7 @@ def build(
         behind = options.behind(stack, shared, trusted, sign, farm=away is not None and bool(away.place))
         settings = Settings(
             root.resolve(), store, bundles, toolchain, profiles, targets, workers, shard, operators, ck, stored_only,
-            away, behind, _again(recheck, seed) if recheck else None,
+            away, behind, _again(recheck, seed) if recheck else None, load_tree(root) if own else None,
         )  # fmt: skip
         with _host_ahead() if host else nullcontext():
             # What says that nothing has changed looks at the code of these tools, which lies in no other tree.

@@ -103,7 +103,10 @@ def own_tree(root: Path) -> bool:
     from build_tools.generate import own_tree
 
     own_tree.check(root, ROOT)
-    return root.resolve() != ROOT
+    if root.resolve() == ROOT:
+        return False
+    own_tree.check_signatures(root.resolve(), ROOT)
+    return True
 
 
 def functions_of(root: Path) -> Path:

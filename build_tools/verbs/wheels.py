@@ -12,6 +12,7 @@ from build_tools.verbs.examples import example
 
 @example("wheels --output dist")
 @click.command()
+@options.root
 @options.bundles
 @click.option("--output", type=click.Path(path_type=Path), default=options.ROOT / "dist", show_default="dist")
 @click.option(
@@ -43,10 +44,12 @@ from build_tools.verbs.examples import example
 @options.toolchain
 @options.store
 def wheels(
-    bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...], tritons: tuple[Path, ...],
+    root: Path, bundles: Path, output: Path, runtime: bool, unproved: tuple[str, ...], tritons: tuple[Path, ...],
     flydsl_place: Path | None, toolchain: str, store: Path,
 ) -> None:  # fmt: skip
-    """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in."""
+    """Pack the bundles of the last build, the runtime, the emulator and the bridge. Only what was executed goes in. Of a tree of
+    one's own: one wheel with its bundles and functions, into the tree's dist.
+    """
     from aiter_prebuilt.contract.bundle import SUFFIX
     from build_tools.manifest.parse import load
     from build_tools.pack.cache_wheel import Seeds
@@ -59,6 +62,10 @@ def wheels(
     from build_tools.seed.triton import Target
     from build_tools.tools.toolchain import find
 
+    if options.own_tree(root):
+        written_own = _own_wheel(root.resolve(), bundles, output, unproved)
+        click.echo(f"{written_own.name}  {written_own.stat().st_size / 1024:.0f} KiB")
+        return
     manifest = load(options.ROOT / "manifests")
     check_filters(manifest, (), (name for name in unproved if name != ALL))
     caches: dict[str, list[Seeds]] = {}
@@ -73,3 +80,22 @@ def wheels(
     built.write(output, written, commit)
     for path in written:
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
+
+
+def _own_wheel(root: Path, bundles: Path, output: Path, unproved: tuple[str, ...]) -> Path:
+    """Write the wheel of a tree."""
+    from build_tools.generate import own_tree
+    from build_tools.manifest.tree import load_tree
+    from build_tools.pack.own_wheel import write_own_wheel
+
+    tree = load_tree(root)
+    assert tree is not None  # own_tree() has looked
+    options.functions_of(root)
+    return write_own_wheel(
+        root,
+        tree,
+        root / "build" / "bundles" if bundles == options.BUNDLES else bundles,
+        root / "dist" if output == options.ROOT / "dist" else output,
+        own_tree.package_files(root, tree),
+        unproved=unproved,
+    )

@@ -14,7 +14,7 @@ static_assert(std::endian::native == std::endian::little, "a bundle is little en
 
 inline constexpr std::uint32_t kBundleFormat = 3;
 inline constexpr std::uint32_t kRecipeVersion = 4;
-inline constexpr int kNativeAbi = 4;
+inline constexpr int kNativeAbi = 5;
 
 struct DType {
   const char* name;
@@ -95,6 +95,8 @@ enum class ArgKind : std::uint32_t { Tensor = 0, Null = 1, Workspace = 2, Int = 
 inline constexpr std::uint8_t kNone8 = 0xff;
 inline constexpr std::uint32_t kNone32 = 0xffffffff;
 inline constexpr std::string_view kNoText = "none";
+inline constexpr char kTreeMark = '.';
+inline constexpr std::uint32_t kAfterProduct = 0x80000000;
 inline constexpr std::array<std::uint8_t, 8> kMagic{0x41, 0x50, 0x42, 0x4e, 0x44, 0x4c, 0x0d, 0x0a};
 inline constexpr std::size_t kHeaderSize = 128;
 inline constexpr std::uint32_t kMaxRegion = 67108864;

@@ -8,19 +8,22 @@ PyObject* raise(const Error& error) {
     if (PyErr_Occurred() == nullptr) PyErr_SetString(PyExc_ValueError, "an error was reported without its exception");
     return nullptr;
   }
+  const Ref value = exception(error);
+  if (value) PyErr_SetObject(reinterpret_cast<PyObject*>(type_of(value.get())), value.get());
+  return nullptr;
+}
+
+Ref exception(const Error& error) {
   const Ref module(PyImport_ImportModule("aiter_prebuilt.errors"));
-  if (!module) return nullptr;
+  if (!module) return {};
   const Ref kind(PyObject_GetAttrString(module.get(), kErrorClasses[static_cast<std::size_t>(error.kind)]));
-  if (!kind) return nullptr;
+  if (!kind) return {};
   const bool with_reasons = error.kind == ErrorKind::NoKernel;
   const Ref arguments = tuple(with_reasons ? 4 : 3, [&](std::size_t i) {
     if (i == 3) return tuple(error.reasons.size(), [&](std::size_t line) { return text(error.reasons[line]); });
     return text(i == 0 ? error.asked : i == 1 ? error.found : error.fix);
   });
-  if (!arguments) return nullptr;
-  const Ref value(PyObject_CallObject(kind.get(), arguments.get()));
-  if (value) PyErr_SetObject(kind.get(), value.get());
-  return nullptr;
+  return Ref(arguments ? PyObject_CallObject(kind.get(), arguments.get()) : nullptr);
 }
 
 bool is_interruption() {

@@ -73,6 +73,9 @@ class GilRelease {
 // Sets the exception of aiter_prebuilt.errors that `error` names (or keeps the one that is set); returns null.
 PyObject* raise(const Error& error);
 
+// The exception that raise() raises, as an object; null with another exception set. Not for Raised.
+Ref exception(const Error& error);
+
 // Is an exception set that says nothing about an argument: KeyboardInterrupt, SystemExit and whatever else is no Exception,
 // MemoryError, RecursionError? It goes on to the caller: nothing here clears or words it, and raise() keeps it.
 bool is_interruption();  // the one that is set

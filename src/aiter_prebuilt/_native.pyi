@@ -39,6 +39,7 @@ class StepInfo(TypedDict):
 
 class DecisionInfo(TypedDict):
     kernel: str
+    tree: str
     backend: str
     variant: str
     types: dict[str, str]
@@ -99,6 +100,8 @@ class Bundle:
     def target(self) -> str: ...
     @property
     def profile(self) -> str: ...
+    @property
+    def tree(self) -> str: ...
     @property
     def distribution(self) -> str: ...
     @property

@@ -62,7 +62,7 @@ def unproved(told: dict[str, Any]) -> int:
 def test_the_page_is_built_proved_and_keyed_by_all_that_it_reads(tree: Path) -> None:
     first = built(tree)
     assert cached(first) == {False} and unproved(first) == 8
-    assert (tree / "build" / "bundles" / "gfx942-ck-free.apb").is_file()
+    assert (tree / "build" / "bundles" / "gfx942-ck-free.tree.apb").is_file()
     assert "def own_gelu(x: torch.Tensor)" in (tree / "build" / "functions" / "own.py").read_text()
     done = run("prove", "--root", tree)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -152,7 +152,7 @@ STAGES: dict[str, set[str]] = {
     "objects": set(),
     "compile": {"files", "tools", "objects"},
     "judge": {"files", "objects"},
-    "pack": {"files", "tools", "objects", "judge"},
+    "pack": {"files", "manifest", "tools", "objects", "judge"},
     "report": {"manifest", "modules", "plan", "objects", "tools"},
     "shapes": {"manifest", "report"},
     "generate": {"files", "manifest", "tools", "plan", "compile", "shapes"},

@@ -29,6 +29,12 @@ class Bundle {
   // The header of the opened file. A signature over it covers everything that is read later.
   std::string_view header() const { return {header_.data(), header_.size()}; }
   std::string_view text(layout::Text at) const { return root_.text(at); }
+  // The name of the tree of an own bundle ("acme"); empty for a bundle of the product.
+  std::string_view tree() const {
+    const std::string_view profile = text(root().profile);
+    const std::size_t mark = profile.find(kTreeMark);
+    return mark == std::string_view::npos ? std::string_view() : profile.substr(mark + 1);
+  }
   std::vector<std::string_view> names() const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 

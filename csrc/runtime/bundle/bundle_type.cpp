@@ -52,6 +52,8 @@ PyObject* get_vendor(PyObject* self, void*) { return py::text(kVendors[self_bund
 
 PyObject* get_entry_count(PyObject* self, void*) { return py::integer(self_bundle(self).root().entry_count).release(); }
 
+PyObject* get_tree(PyObject* self, void*) { return py::text(self_bundle(self).tree()).release(); }
+
 PyObject* get_header(PyObject* self, void*) {
   const std::string_view header = self_bundle(self).header();
   return PyBytes_FromStringAndSize(header.data(), static_cast<Py_ssize_t>(header.size()));
@@ -66,7 +68,9 @@ PyGetSetDef bundle_getset[] = {
     {"path", get_path, nullptr, "The file.", nullptr},
     {"target", get_text<&layout::Root::target>, nullptr, "What the code objects run on: gfx942, gfx950, sm_90.",
      nullptr},
-    {"profile", get_text<&layout::Root::profile>, nullptr, "ck-free or ck-full.", nullptr},
+    {"profile", get_text<&layout::Root::profile>, nullptr,
+     "ck-free or ck-full; of an own bundle with the tree behind it: ck-free.acme.", nullptr},
+    {"tree", get_tree, nullptr, "The name of the tree of an own bundle; empty for the product.", nullptr},
     {"distribution", get_text<&layout::Root::distribution>, nullptr, "The wheel that owns the file.", nullptr},
     {"version", get_text<&layout::Root::version>, nullptr, "The wheel's version.", nullptr},
     {"provenance", get_text<&layout::Root::provenance>, nullptr, "JSON: tools and their versions.", nullptr},

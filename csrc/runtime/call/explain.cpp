@@ -82,9 +82,10 @@ py::Ref decision_dict(const MergedOperator& op, std::span<const Binding> binding
   py::Ref out(PyDict_New());
   const bool done = out && py::put(out.get(), "kernel", py::text(block.text(kernel.name))) &&
                     py::put(out.get(), "backend", py::text(kBackends[kernel.backend])) &&
+                    py::put(out.get(), "tree", py::text(op.tree(decision.at))) &&
                     py::put(out.get(), "variant", py::text(block.text(recipe.variant))) &&
                     py::put(out.get(), "types", types_dict(block, recipe)) &&
-                    py::put(out.get(), "rank", py::integer(kernel.rank)) &&
+                    py::put(out.get(), "rank", py::integer(kernel.rank % kAfterProduct)) &&
                     py::put(out.get(), "accepted", py::boolean(accepted)) &&
                     py::put(out.get(), "chosen", py::boolean(decision.chosen)) &&
                     py::put(out.get(), "reason", py::text(reason(op, bindings, decision))) &&
@@ -114,12 +115,12 @@ py::Ref missing_dict(const MergedOperator& op, const UserRow& row, std::int64_t 
                               row.types, "; the next rule decides");
   const bool done =
       out && py::put(out.get(), "kernel", py::text(row.kernel)) && py::put(out.get(), "backend", py::text("")) &&
-      py::put(out.get(), "variant", py::text(row.variant)) && py::put(out.get(), "types", std::move(types)) &&
-      py::put(out.get(), "rank", py::integer(-1)) && py::put(out.get(), "accepted", py::boolean(false)) &&
-      py::put(out.get(), "chosen", py::boolean(false)) && py::put(out.get(), "reason", py::text(why)) &&
-      py::put(out.get(), "near", py::integer(near)) && py::put(out.get(), "cost", py::Ref::borrow(py::none())) &&
-      py::put(out.get(), "tuned", py::boolean(true)) && py::put(out.get(), "row", py::text(row.origin)) &&
-      py::put(out.get(), "workspace", py::integer(0)) &&
+      py::put(out.get(), "tree", py::text("")) && py::put(out.get(), "variant", py::text(row.variant)) &&
+      py::put(out.get(), "types", std::move(types)) && py::put(out.get(), "rank", py::integer(-1)) &&
+      py::put(out.get(), "accepted", py::boolean(false)) && py::put(out.get(), "chosen", py::boolean(false)) &&
+      py::put(out.get(), "reason", py::text(why)) && py::put(out.get(), "near", py::integer(near)) &&
+      py::put(out.get(), "cost", py::Ref::borrow(py::none())) && py::put(out.get(), "tuned", py::boolean(true)) &&
+      py::put(out.get(), "row", py::text(row.origin)) && py::put(out.get(), "workspace", py::integer(0)) &&
       py::put(out.get(), "steps", list(0, [](std::size_t) { return py::Ref(); }));
   return done ? std::move(out) : py::Ref();
 }
@@ -137,10 +138,8 @@ PyObject* Operator::explain(PyObject* bundle_tuple, std::int64_t compute_units, 
   if (tables != nullptr && !read_user_tables(tables, served.merged, error)) return py::raise(error);
   if (!served.parser.parse(args, count, call, storage, error)) return py::raise(error);
   if (viewing != nullptr) viewing->apply(call);
-  std::vector<Binding> bindings(served.merged.blocks.size());
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    if (!bind(*served.merged.blocks[i], call, compute_units, bindings[i], error)) return py::raise(error);
-  }
+  std::vector<Binding> bindings;
+  if (!bind_all(served.merged, call, compute_units, bindings, error)) return py::raise(error);
   std::vector<Decision> decisions;
   LaunchPlan plan;
   // A refusal of all candidates is an answer here, not an error: the decisions say it.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "bundle/bundle_type.h"
+#include "call/own_bundles.h"
 #include "call/trace.h"
 #include "tensors/tangent.h"
 
@@ -43,7 +44,7 @@ bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::i
     PyErr_SetString(PyExc_TypeError, "bundles must be a tuple of Bundle");
     return error.set(ErrorKind::Raised, "", "", "");
   }
-  if (!merge(name, opened, merged, error)) return false;
+  if (!merge(name, opened, merged, error) || !report_refused(name, merged, error)) return false;
   compute_units = cus;
   parser = ArgumentParser(*merged.blocks.front());
   for (const OperatorBlock* block : merged.blocks) {
@@ -55,10 +56,7 @@ bool ServedOperator::build(std::string_view name, PyObject* bundle_tuple, std::i
 
 bool decide(const ServedOperator& served, const Call& call, std::vector<Binding>& bindings,
             std::vector<Decision>& decisions, LaunchPlan& plan, Error& error) {
-  bindings.resize(served.merged.blocks.size());
-  for (std::size_t i = 0; i < bindings.size(); ++i) {
-    if (!bind(*served.merged.blocks[i], call, served.compute_units, bindings[i], error)) return false;
-  }
+  if (!bind_all(served.merged, call, served.compute_units, bindings, error)) return false;
   return select(served.merged, bindings, served.compute_units, decisions, plan, error);
 }
 
@@ -250,12 +248,12 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   std::vector<Decision> decisions;
   LaunchPlan plan;
   ++stats_.selections;
-  if (!decide(on.served, call, bindings, decisions, plan, error)) return nullptr;
-  note_choice({on.served.merged, call, bindings, decisions, on.where, on.served.compute_units});
-  {
+  do {
+    if (!decide(on.served, call, bindings, decisions, plan, error)) return nullptr;
+    note_choice({on.served.merged, call, bindings, decisions, on.where, on.served.compute_units});
     const py::GilRelease released;
     unkept = prepare(*on.device, plan, true, call.stream, error);
-  }
+  } while (unkept == nullptr && drop_own(name_, on.served.merged, plan.block, error));
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
                     preload_text(on.served.merged, call, bindings[0], on.where));

@@ -22,6 +22,7 @@ struct Binding {
   std::array<double, kMaxFloats> floats;
   std::array<std::uint8_t, kMaxTypeVariables> types;  // by type variable: number of the type, or kOpenType
   std::span<const std::string_view> texts;            // by attribute: the call's
+  bool bound = true;  // false: the rest is zero, since the block of an own bundle refuses the call
 };
 
 // Binds `call` for a device with `compute_units`, in this order: attributes and CUS, dims that are symbols (first

@@ -20,6 +20,10 @@ Decision judge(const MergedOperator& op, const CandidateRef& at, const Binding& 
   const OperatorBlock& block = *op.blocks[at.block];
   const layout::Recipe& recipe = op.recipe(at);
   Decision decision{.at = at};
+  if (!binding.bound) {
+    decision.verdict = Verdict::NotBound;
+    return decision;
+  }
   if (!types_fit(block, recipe, binding)) {
     decision.verdict = Verdict::OtherTypes;
     return decision;
@@ -195,6 +199,23 @@ std::string type_text(const OperatorBlock& block, std::uint8_t number) {
 
 }  // namespace
 
+bool bind_all(const MergedOperator& op, const Call& call, std::int64_t compute_units, std::vector<Binding>& bindings,
+              Error& error) {
+  bindings.resize(op.blocks.size());
+  for (std::size_t i = 0; i < bindings.size(); ++i) {
+    Error problem;
+    bindings[i].bound = true;
+    if (bind(*op.blocks[i], call, compute_units, bindings[i], problem)) continue;
+    if (i == 0 || op.blocks[i]->bundle().tree().empty()) {
+      error = std::move(problem);
+      return false;
+    }
+    bindings[i] = Binding{};
+    bindings[i].bound = false;
+  }
+  return true;
+}
+
 std::vector<std::size_t> nearest_first(const MergedOperator& op, std::span<const Binding> bindings,
                                        std::span<const Decision> decisions) {
   std::vector<std::pair<Distance, std::size_t>> refused;
@@ -234,6 +255,7 @@ std::string refusal(const MergedOperator& op, std::span<const Binding> bindings,
   const Binding& binding = bindings[decision.at.block];
   switch (decision.verdict) {
     case Verdict::Accepted: return {};
+    case Verdict::NotBound: return "its bundle's own signature does not fit this call";
     case Verdict::OtherTypes: {
       const auto variables = block.array(block.op().type_variables);
       std::string types;

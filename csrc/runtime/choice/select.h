@@ -21,23 +21,49 @@ struct CandidateRef {
   std::uint32_t order;
 };
 
+// An own bundle that adds nothing to an operator, and why.
+struct RefusedBundle {
+  std::string path;
+  Error error;
+};
+
 // The blocks of one operator from the bundles that serve one device, as one operator.
 struct MergedOperator {
-  std::vector<const OperatorBlock*> blocks;
-  std::vector<CandidateRef> candidates;  // by order, then in the order of the bundles and their recipes
-  std::vector<UserTable> user;           // of the user's tables for this operator and device, first wins
+  std::vector<const OperatorBlock*> blocks;  // those of the product first
+  std::vector<CandidateRef> candidates;      // by order, then in the order of the bundles and their recipes
+  std::vector<RefusedBundle> refused;
+  std::vector<UserTable> user;  // of the user's tables for this operator and device, first wins
 
   const layout::Recipe& recipe(const CandidateRef& at) const { return blocks[at.block]->recipes()[at.recipe]; }
   const layout::Kernel& kernel(const CandidateRef& at) const { return blocks[at.block]->kernels()[recipe(at).kernel]; }
-  // "rmsnorm[BLOCK1024-EVEN1] T=bf16"
+  // "rmsnorm[BLOCK1024-EVEN1] T=bf16"; of a tree "acme:rmsnorm[BLOCK1024-EVEN1] T=bf16"
   std::string label(const CandidateRef& at) const;
+  // The name of the own tree that it is of; empty for the product.
+  std::string_view tree(const CandidateRef& at) const { return blocks[at.block]->bundle().tree(); }
+
+  // Takes the candidates of an own bundle away. False when it is one of the product, or all candidates are its: nothing changes.
+  [[nodiscard]] bool drop(std::size_t block, const Error& error);
 };
 
 // Merges the blocks of `name` in `bundles` (those without it are passed over). False with NoOperator, BundleDamaged or
-// BundleConflict (signatures that differ, or one kernel, variant and types twice).
+// BundleConflict (signatures that differ, or one kernel, variant and types twice). For a bundle that is an own one these are no
+// errors: it is refused, and the others are merged.
 [[nodiscard]] bool merge(std::string_view name, std::span<Bundle* const> bundles, MergedOperator& out, Error& error);
 
-enum class Verdict : std::uint8_t { Accepted, OtherTypes, ConditionFalse, ConditionError, CostError, NotLaunchable };
+// Binds the call for each block. False with an Argument* error when a block of the product refuses it; an own bundle's that alone
+// does has no candidate for this call.
+[[nodiscard]] bool bind_all(const MergedOperator& op, const Call& call, std::int64_t compute_units,
+                            std::vector<Binding>& bindings, Error& error);
+
+enum class Verdict : std::uint8_t {
+  Accepted,
+  NotBound,
+  OtherTypes,
+  ConditionFalse,
+  ConditionError,
+  CostError,
+  NotLaunchable
+};
 
 // Ranks of tuned rows: a user's rows by their order, then those of the bundles, then a user's rows that nobody measured, then
 // no row at all.

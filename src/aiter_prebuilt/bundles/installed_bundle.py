@@ -7,16 +7,24 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aiter_prebuilt.bundles.extras import extra_of
-from aiter_prebuilt.contract.version import CALLS_SUFFIX, SUFFIX
+from aiter_prebuilt.contract.version import CALLS_SUFFIX, SUFFIX, TREE_MARK
 
 
 @dataclass(frozen=True, slots=True)
 class InstalledBundle:
-    """A bundle file, or a link to one; target and profile as its own name says, checked against its content when opened."""
+    """A bundle file, or a link to one; target and profile as its own name says, checked against its content when opened.
+
+    The profile of an own bundle has the tree's name behind it: ``ck-free.acme``.
+    """
 
     path: str
     target: str
     profile: str
+
+    @property
+    def tree(self) -> str:
+        """The name of the tree of an own bundle; "" for one of the product."""
+        return self.profile.partition(TREE_MARK)[2]
 
     @property
     def extra(self) -> str:

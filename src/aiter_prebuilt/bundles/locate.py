@@ -1,22 +1,24 @@
 """Find the installed bundles. Reads folder listings and file names; opens nothing until a bundle is asked for.
 
-A bundle wheel puts ``aiter_prebuilt_bundles/<target>-<profile>.apb`` beside this package. ``AITER_PREBUILT_BUNDLES``
-(folders or files, separated like ``PATH``) replaces that search, for air-gapped layouts and tests.
+A bundle wheel puts ``aiter_prebuilt_bundles/<target>-<profile>.apb`` beside this package, and the wheel of a user's tree
+``<target>-<profile>.<tree>.apb``: an own bundle. ``AITER_PREBUILT_BUNDLES`` (folders or files, separated like ``PATH``) replaces
+that search, for air-gapped layouts and tests. An own bundle that cannot be used is refused alone (:mod:`.own_bundles`).
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from aiter_prebuilt.bundles import own_bundles
 from aiter_prebuilt.bundles.extras import to_install
 from aiter_prebuilt.bundles.files import is_folder, not_a_file
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
-from aiter_prebuilt.contract.version import SUFFIX
+from aiter_prebuilt.contract.version import SUFFIX, TREE_MARK
 from aiter_prebuilt.errors import (
     BundleConflictError,
     BundleDamagedError,
@@ -40,7 +42,8 @@ class Shadowed:
 def installed(
     environment: str | None = None, folders: Sequence[str] | None = None
 ) -> tuple[InstalledBundle, ...]:
-    """All bundles, by target and profile. Of two on ``sys.path`` the first is used, as of two modules.
+    """All bundles, by target and profile. Of two on ``sys.path`` the first is used, as of two modules. Own bundles of trees that
+    ``AITER_PREBUILT_WITHOUT`` names are left out.
 
     Raises:
         BundleConflictError: two files that ``AITER_PREBUILT_BUNDLES`` names are for the same target and profile.
@@ -65,18 +68,20 @@ def _search(
     files = _from_setting(setting) if setting else _from_folders(sys.path if folders is None else folders)
     found: dict[tuple[str, str], InstalledBundle] = {}
     hidden: list[Shadowed] = []
-    for file in files:
-        bundle = _named(file)
+    for bundle in _all_named(files):
         known = found.setdefault((bundle.target, bundle.profile), bundle)
         if known is bundle:
             continue
-        if setting:
+        if setting and bundle.tree:
+            own_bundles.refuse(bundle.path, f"{known.path} is of the same tree, target and profile")
+        elif setting:
             raise BundleConflictError(
                 f"find the bundle of {bundle.target} ({bundle.profile})",
                 f"two files claim it: {known.path} and {bundle.path}",
                 f"name one of them in {VARIABLE}",
             )
-        hidden.append(Shadowed(bundle, known))
+        else:
+            hidden.append(Shadowed(bundle, known))
     return tuple(found[key] for key in sorted(found)), tuple(hidden)
 
 
@@ -117,6 +122,9 @@ def _once(files: Sequence[Path]) -> list[Path]:
     found: dict[tuple[str, str], Path] = {}
     for file in files:
         refused = not_a_file(file)
+        if refused and own_bundles.tree_of(file.name):
+            own_bundles.refuse(str(file), refused)
+            continue
         if refused:
             raise BundleDamagedError(
                 f"use {file} as a bundle",
@@ -127,15 +135,41 @@ def _once(files: Sequence[Path]) -> list[Path]:
     return list(found.values())
 
 
+def _all_named(files: Sequence[Path]) -> Iterator[InstalledBundle]:
+    """Read the names of files, without own bundles that are left out, or have no name that a build gives."""
+    without = left_out()
+    for file in files:
+        tree = own_bundles.tree_of(file.name)
+        if tree and tree in without:
+            continue
+        try:
+            yield _named(file)
+        except BundleTargetError as error:
+            if not tree:
+                raise
+            own_bundles.refuse(str(file), error)
+
+
 def _named(path: Path) -> InstalledBundle:
+    named, mark, tree = path.stem.partition(TREE_MARK)
     for profile in _PROFILES:
-        if path.stem.endswith("-" + profile):
-            return InstalledBundle(str(path), path.stem[: -len(profile) - 1], profile)
+        if named.endswith("-" + profile):
+            return InstalledBundle(str(path), named[: -len(profile) - 1], profile + mark + tree)
     raise BundleTargetError(
         f"use {path} as a bundle",
         f"its name does not end in {' or '.join('-' + profile + SUFFIX for profile in _PROFILES)}",
         "give the file the name that its wheel gave it",
     )
+
+
+def left_out() -> frozenset[str]:
+    """Return the names of trees whose own bundles ``AITER_PREBUILT_WITHOUT`` leaves out."""
+    return frozenset(filter(None, map(str.strip, os.environ.get(own_bundles.WITHOUT, "").split(","))))
+
+
+def served_targets(bundles: Sequence[InstalledBundle]) -> frozenset[str]:
+    """Return the targets that some bundles serve: that have the product's ck-free one, or an own one."""
+    return frozenset(bundle.target for bundle in bundles if bundle.tree or bundle.profile == "ck-free")
 
 
 def serves(bundle: str, arch: str) -> bool:
@@ -148,15 +182,17 @@ def serves(bundle: str, arch: str) -> bool:
 
 
 def for_target(target: str, bundles: Sequence[InstalledBundle], device: str) -> tuple[InstalledBundle, ...]:
-    """Select the bundles that serve a target.
+    """Select the bundles that serve a target: those of the product, then own ones by tree.
 
     ``target`` may have features behind it (``gfx942:sramecc+:xnack-``); messages call the device ``device``.
 
     Raises:
         NoBundleError: none does; the text says what is installed and what to type.
     """
-    serving = tuple(bundle for bundle in bundles if serves(bundle.target, target))
-    if not any(bundle.profile == "ck-free" for bundle in serving):
+    found = (bundle for bundle in bundles if serves(bundle.target, target))
+    serving = tuple(sorted(found, key=lambda bundle: bundle.tree))
+    # Own bundles may be all that is here; what Composable Kernel adds to the product may not.
+    if not any(bundle.tree or bundle.profile == "ck-free" for bundle in serving):
         have = ", ".join(sorted({f"{bundle.target} ({bundle.profile})" for bundle in bundles})) or "none"
         raise NoBundleError(
             f"serve {device}",

@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
+from aiter_prebuilt.bundles import own_bundles
 from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.bundles.files import contents
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
+from aiter_prebuilt.contract.targets import TARGETS
 from aiter_prebuilt.devices import native
-from aiter_prebuilt.errors import BundleDamagedError, BundleTargetError, BundleVersionError
+from aiter_prebuilt.errors import (
+    AiterPrebuiltError,
+    BundleDamagedError,
+    BundleTargetError,
+    BundleVersionError,
+    KeyFileError,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from aiter_prebuilt._native import Bundle
     from aiter_prebuilt.contract.bundle import Bundle as FormatBundle
 
+T = TypeVar("T")
 #: Set: only signed bundles are opened (``trust.py``).
 KEYS: Final = "AITER_PREBUILT_KEYS"
 
@@ -65,16 +76,43 @@ def damaged(bundle: InstalledBundle, error: Exception) -> BundleDamagedError | B
     return BundleDamagedError(f"read {bundle.path}", str(error), _mend(bundle))
 
 
+def usable(bundles: Iterable[InstalledBundle], use: Callable[[InstalledBundle], T]) -> tuple[T, ...]:
+    """Return ``use`` of each bundle. An own bundle for which it raises is refused alone, and passed over.
+
+    Raises:
+        AiterPrebuiltError: what ``use`` raises for a bundle of the product. KeyFileError: the keys themselves cannot be read.
+    """
+    found = []
+    for bundle in bundles:
+        try:
+            found.append(use(bundle))
+        except KeyFileError:
+            raise
+        except AiterPrebuiltError as error:
+            if not bundle.tree:
+                raise
+            own_bundles.refuse(bundle.path, error)
+    return tuple(found)
+
+
 def _mend(bundle: InstalledBundle) -> str:
+    if bundle.tree:
+        return f"Install {bundle.tree} again, or uninstall it"
     return f"Run: {pip_line(bundle.extra, reinstall=True)}"
 
 
 def _match(bundle: InstalledBundle) -> str:
+    if bundle.tree:
+        return f"Build {bundle.tree} with the tools of this release and install it again, or uninstall it"
     return f"Install a runtime and a bundle that match: {pip_line(bundle.extra, upgrade=True)}"
 
 
-def open_bundle(bundle: InstalledBundle) -> Bundle:
+def open_bundle(bundle: InstalledBundle, *, unmarked: bool = False) -> Bundle:
     """Open the file and check its header and root, and with ``AITER_PREBUILT_KEYS`` set who signed it.
+
+    Args:
+        bundle: its file.
+        unmarked: open an own bundle, too, whose golden calls ``verify --execute`` found wrong.
 
     Raises:
         BundleDamagedError, BundleVersionError: the file is not a bundle that this runtime reads.
@@ -93,13 +131,26 @@ def open_bundle(bundle: InstalledBundle) -> Bundle:
         # What the reader itself read: the file may be another by now.
         _check_signer(bundle, opened.header)
     _check_name(bundle, opened.target, opened.profile)
+    problem = own_bundles.marked(opened.header) if bundle.tree and not unmarked else ""
+    if problem:
+        raise BundleDamagedError(
+            f"open {bundle.path}",
+            problem,
+            f"Mend {bundle.tree} and install it again. To execute its golden calls again: aiter-prebuilt verify --execute",
+        )
+    facts = TARGETS.get(opened.target)
+    if bundle.tree and facts is not None and facts.vendor != opened.vendor:
+        raise BundleTargetError(
+            f"open {bundle.path}", f"it says that {opened.target} is of {opened.vendor}", _mend(bundle)
+        )
     return opened
 
 
 def _check_signer(bundle: InstalledBundle, header: bytes) -> None:
     from aiter_prebuilt.bundles import trust  # hashlib is for those who ask
 
-    trust.check_header(bundle.path, header, trust.keys_from(os.environ[KEYS].split(os.pathsep)))
+    keys = trust.keys_from(os.environ[KEYS].split(os.pathsep))
+    trust.check_header(bundle.path, header, keys, own=bool(bundle.tree))
 
 
 def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:

@@ -79,17 +79,22 @@ def keys_from(paths: Sequence[str]) -> tuple[PublicKey, ...]:
     return tuple(key for path in paths for key in minisign.keys_of(path))
 
 
-def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...]) -> Seal:
+def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...], *, own: bool = False) -> Seal:
     """Check the signature of the bundle ``path``.
 
-    ``header`` is the header that was read of it.
+    Args:
+        path: the bundle's file.
+        header: the header that was read of it.
+        keys: whose signature counts.
+        own: it is an own bundle, whose releases have nothing to do with those of this package.
 
     Raises:
         UnsignedError, WrongKeyError, SignatureError: none of the keys vouches for it.
         OldBundleError: one does, for an older release. ArgumentError: ``AITER_PREBUILT_OLDEST`` is no version.
     """
     found = _signed(Path(path), header, f"the bundle {path}", keys)
-    _new_enough(path, fields_of(found.comment).get("version", ""))
+    if not own:
+        _new_enough(path, fields_of(found.comment).get("version", ""))
     return Seal(path, found.number, found.comment)
 
 
@@ -114,7 +119,7 @@ def _new_enough(path: str, signed: str) -> None:
     )
 
 
-def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
+def seal_of(path: str, keys: tuple[PublicKey, ...], *, own: bool = False) -> Seal:
     """Check the signature of a file that is not yet open.
 
     As :func:`check_header`; an error becomes the problem of the result.
@@ -122,7 +127,7 @@ def seal_of(path: str, keys: tuple[PublicKey, ...]) -> Seal:
     try:
         with open_file(path) as stream:
             header = stream.read(HEADER_SIZE)
-        return check_header(path, header, keys)
+        return check_header(path, header, keys, own=own)
     except (OSError, AiterPrebuiltError) as error:
         return Seal(path, "", "", str(error))
 
@@ -135,7 +140,7 @@ def seals_of(bundle: InstalledBundle, keys: tuple[PublicKey, ...]) -> list[Seal]
     The calls name no bundle themselves. Their signed comment does: another target's calls, or those of another release, are as
     wrong as changed ones.
     """
-    seals, calls = [seal_of(bundle.path, keys)], Path(bundle.calls)
+    seals, calls = [seal_of(bundle.path, keys, own=bool(bundle.tree))], Path(bundle.calls)
     if os.path.lexists(calls):
         try:
             what = f"the golden calls {calls}"

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aiter_prebuilt.bundles import extras, locate, opening, ownership
+from aiter_prebuilt.bundles import extras, locate, opening, overlap, own_bundles, ownership
 from aiter_prebuilt.commands import bridge, doctor_text
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
@@ -24,6 +24,7 @@ _LIBRARY = {"amd": "AITER_PREBUILT_HIP", "nvidia": "AITER_PREBUILT_CUDA"}
 _MISS_LOG = "AITER_PREBUILT_MISS_LOG"
 _VARIABLES = (
     locate.VARIABLE,
+    own_bundles.WITHOUT,
     *_LIBRARY.values(),
     user_tables.VARIABLE,
     "AITER_PREBUILT_TRACE",
@@ -60,12 +61,14 @@ def examine() -> dict[str, Any]:
     loaded = hip_library.mapped()  # a probe loads one, if none is
     try:
         native.module()
-        bundles = _bundles(problems, warnings)
+        with own_bundles.quiet():
+            bundles = _bundles(problems, warnings)
         shadowed = [{"file": each.bundle.path, "by": each.by.path} for each in locate.shadowed()]
         searched = True
         drivers = [device.probe(vendor) for vendor in device.VENDORS]
     except AiterPrebuiltError as error:
         problems.append(str(error))
+    shared = _own(bundles, warnings) if searched else []
     devices, lacking = _devices(drivers, bundles, problems)
     install = extras.pip_line(*lacking) if lacking else ""
     if searched and not bundles:
@@ -76,7 +79,8 @@ def examine() -> dict[str, Any]:
         ]
         row["used_by"] = users
         complete = any(
-            each["ok"] and (each["target"], each["profile"]) == (row["target"], "ck-free") for each in bundles
+            each["ok"] and each["target"] == row["target"] and (each["tree"] or each["profile"] == "ck-free")
+            for each in bundles
         )
         row["why"] = _why_bundle(row, users, lacking=not complete)
     tables = _tables(problems, bundles)
@@ -103,6 +107,8 @@ def examine() -> dict[str, Any]:
         "install": install,
         "bundles": bundles,
         "shadowed": shadowed,
+        "overlaps": shared,
+        "refused": [each.facts for each in own_bundles.refusals()],
         "tuned_tables": tables,
         "problems": problems,
         "warnings": warnings,
@@ -123,7 +129,9 @@ def _devices(
             problems.append(f"{variable}={os.environ[variable]} cannot be used: {driver.error}")
         for facts in driver.devices:
             serving = [row["file"] for row in bundles if row["target"] == facts.target and row["ok"]]
-            complete = any(row["profile"] == "ck-free" for row in bundles if row["file"] in serving)
+            complete = any(
+                row["tree"] or row["profile"] == "ck-free" for row in bundles if row["file"] in serving
+            )
             # An NVIDIA card in a machine with AMD bundles is not what they were installed for.
             stray = facts.vendor == "nvidia" and any(row["target"].startswith("gfx") for row in bundles)
             if not complete and not stray:
@@ -170,7 +178,7 @@ def _others(driver: device.DriverFacts) -> list[str]:
 def _why_bundle(row: dict[str, Any], users: list[str], *, lacking: bool) -> str:
     """Say who uses a bundle. ``lacking``: it adds to another one, which is not installed."""
     if not row["ok"]:
-        return "not used: it cannot be read"
+        return "refused" if row["tree"] else "not used: it cannot be read"
     if users:
         return f"used by {', '.join(users)}"
     if lacking:
@@ -216,6 +224,7 @@ def _bundles(problems: list[str], warnings: list[str]) -> list[dict[str, Any]]:
             "file": bundle.path,
             "target": bundle.target,
             "profile": bundle.profile,
+            "tree": bundle.tree,
             "ok": True,
         }
         try:
@@ -223,16 +232,28 @@ def _bundles(problems: list[str], warnings: list[str]) -> list[dict[str, Any]]:
             for finding in ownership.findings(bundle.path):
                 (problems if finding.anybody else warnings).append(finding.text)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
-            if opened.version != VERSION:
+            if opened.version != VERSION and not bundle.tree:
                 problems.append(
                     f"{opened.distribution} is of version {opened.version}, the runtime of {VERSION}. "
                     f"Run: {extras.pip_line(bundle.extra, version=VERSION)}"
                 )
         except AiterPrebuiltError as error:
             row.update(ok=False, problem=str(error))
-            problems.append(str(error))
+            if bundle.tree:
+                own_bundles.refuse(bundle.path, error)
+            else:
+                problems.append(str(error))
         rows.append(row)
     return rows
+
+
+def _own(bundles: list[dict[str, Any]], warnings: list[str]) -> list[dict[str, Any]]:
+    """Say what own bundles add to the product's operators, and of those that are refused, why."""
+    sound = {row["file"] for row in bundles if row["ok"]}
+    with own_bundles.quiet():
+        shared = overlap.overlaps([bundle for bundle in locate.installed() if bundle.path in sound])
+    warnings += [each.text for each in own_bundles.refusals()]
+    return [asdict(each) for each in shared]
 
 
 def _bridge(problems: list[str]) -> dict[str, Any] | None:

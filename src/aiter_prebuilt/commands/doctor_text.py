@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from aiter_prebuilt.bundles import extras
+from aiter_prebuilt.bundles.overlap import Overlap
 from aiter_prebuilt.commands.output import styled, with_command, wrapped
 
 _VENDORS: Final = {"amd": "AMD", "nvidia": "NVIDIA"}
@@ -59,6 +60,8 @@ def _bundles(report: dict[str, Any]) -> Iterator[str]:
         name = f"Bundle {row['target']} ({row['profile']})"
         have = f"{row['operators']} operators, " if row["ok"] else ""
         yield f"{name}: {have}{row['why']}"
+    for each in report["overlaps"]:
+        yield Overlap(**{**each, "kernels": tuple(each["kernels"])}).text
     for each in report["shadowed"]:
         yield f"Not used: {each['file']}, since {each['by']} comes first on sys.path"
 

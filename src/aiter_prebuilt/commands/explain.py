@@ -102,7 +102,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         rows.append(
             (
                 "" if decision["rank"] < 0 else decision["rank"],
-                decision["kernel"],
+                ":".join(filter(None, (decision.get("tree"), decision["kernel"]))),
                 decision["backend"],
                 decision["variant"],
                 cost,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles import locate, opening, overlap, own_bundles
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.commands.output import (
     not_executed,
@@ -19,10 +20,10 @@ from aiter_prebuilt.commands.output import (
     styled,
     wrapped,
 )
-from aiter_prebuilt.contract.bundle import FormatError
+from aiter_prebuilt.contract.bundle import Bundle, FormatError
 from aiter_prebuilt.contract.provenance import unpinned
 from aiter_prebuilt.contract.receipt import passed_over, was_executed
-from aiter_prebuilt.contract.records import BACKENDS, PROFILES
+from aiter_prebuilt.contract.records import AFTER_PRODUCT, BACKENDS, PROFILES
 
 HELP = "list operators and kernels of the installed bundles"
 EXAMPLE = "aiter-prebuilt list --operator rms_norm"
@@ -38,9 +39,15 @@ def execute(options: argparse.Namespace) -> int:
     """Print the list; 0, or 1 when nothing is installed."""
     installed = locate.installed()
     left: Counter[str] = Counter()
-    rows = [row for bundle in installed for row in _rows(bundle, options, left)]
+    with own_bundles.quiet():
+        rows = [row for bundle in installed for row in _rows(bundle, options, left)]
+        rows.sort(key=_place)
+        shared = [each for each in overlap.overlaps(installed) if options.target in (None, each.target)]
+    shared = [each for each in shared if options.operator in (None, each.operator)]
+    refused = [each for each in own_bundles.refusals() if options.operator in (None, "", each.operator)]
     if options.json:
-        print_json("list", {"kernels": rows})
+        print_json("list", {"kernels": rows, "overlaps": [asdict(each) for each in shared],
+                            "refused": [each.facts for each in refused]})  # fmt: skip
     elif rows:
         if options.operator:
             _print_kernels(rows)
@@ -49,10 +56,18 @@ def execute(options: argparse.Namespace) -> int:
         print()
         for text in (*not_pinned(rows), *not_executed(left), *passed(rows, every=bool(options.operator))):
             print("\n".join(wrapped(text)))
+        for text in (*(each.text for each in shared), *(f"Refused: {each.text}" for each in refused)):
+            print("\n".join(wrapped(text)))
         _print_sums(rows)
     else:
         print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
+
+
+def _place(row: dict[str, Any]) -> tuple[Any, ...]:
+    """Return the place of a kernel: operators as the bundles have them, kernels in the order in which they are tried."""
+    side = {"": 1, "before": 0, "after": 2}[row["stands"]]
+    return row["target"], row["operator"], side, row["tree"], row["order"]
 
 
 def _print_operators(rows: Sequence[dict[str, Any]]) -> None:
@@ -67,11 +82,16 @@ def _print_operators(rows: Sequence[dict[str, Any]]) -> None:
             (
                 name,
                 " ".join(dict.fromkeys(row["target"] for row in mine)),
-                " ".join(sorted({row["backend"] for row in mine})),
+                " ".join([*sorted({row["backend"] for row in mine}), *_trees(mine)]),
                 f"{executed} of {entries}",
             )
         )
     print_table(["operator", "targets", "kernels by", "executed"], lines)
+
+
+def _trees(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """Name the trees that have some of the kernels."""
+    return [f"({tree})" for tree in sorted({row["tree"] for row in rows if row["tree"]})]
 
 
 def _print_kernels(rows: Sequence[dict[str, Any]]) -> None:
@@ -81,6 +101,8 @@ def _print_kernels(rows: Sequence[dict[str, Any]]) -> None:
         print(styled(f"{mine[0]['operator']} on {target}", "bold"))
         print("\n".join(wrapped(mine[0]["signature"])))
         columns = ["order", "kernel", "backend", "profile", "variants", "executed"]
+        if _trees(mine):
+            columns.insert(1, "tree")
         lines = [
             [*(row[column] for column in columns[:-1]), f"{row['executed']} of {row['entries']}"]
             for row in mine
@@ -110,37 +132,49 @@ def _rows(
     """
     if options.target not in (None, installed.target):
         return []
-    rows = []
+    rows: list[dict[str, Any]] = []
     try:
-        bundle = opening.read_bundle(installed)
-        trees = list(unpinned(bundle.root.provenance))
-        for name in bundle.names:
-            if options.operator not in (None, name):
-                continue
-            operator = bundle.operator(name)
-            left[installed.target] += sum(not was_executed(entry) for entry in operator.entries)
-            for place, kernel in enumerate(operator.kernels):
-                recipes = [recipe for recipe in operator.recipes if recipe.kernel == place]
-                used = {step.entry for recipe in recipes for step in recipe.steps}
-                rows.append(
-                    {
-                        "operator": name,
-                        "target": installed.target,
-                        "order": kernel.rank,
-                        "kernel": kernel.name,
-                        "backend": BACKENDS[kernel.backend],
-                        "profile": PROFILES[kernel.profile],
-                        "variants": len(recipes),
-                        "entries": len(used),
-                        "executed": sum(was_executed(operator.entries[index]) for index in used),
-                        "passed_over": sorted(
-                            {words for index in used for words in passed_over(operator.entries[index])}
-                        ),
-                        "unpinned": trees,
-                        "signature": operator.signature,
-                        "variant_names": sorted({recipe.variant for recipe in recipes}),
-                    }
-                )
+        for bundle in opening.usable([installed], opening.read_bundle):
+            rows += _rows_of(bundle, installed, options, left)
     except FormatError as error:
-        raise opening.damaged(installed, error) from error
+        if not installed.tree:
+            raise opening.damaged(installed, error) from error
+        own_bundles.refuse(installed.path, error)
     return rows
+
+
+def _rows_of(
+    bundle: Bundle, installed: InstalledBundle, options: argparse.Namespace, left: Counter[str]
+) -> Iterator[dict[str, Any]]:
+    trees = list(unpinned(bundle.root.provenance))
+    for name in bundle.names:
+        if options.operator not in (None, name):
+            continue
+        operator = bundle.operator(name)
+        left[installed.target] += sum(not was_executed(entry) for entry in operator.entries)
+        for place, kernel in enumerate(operator.kernels):
+            recipes = [recipe for recipe in operator.recipes if recipe.kernel == place]
+            used = {step.entry for recipe in recipes for step in recipe.steps}
+            yield (
+                {
+                    "operator": name,
+                    "target": installed.target,
+                    "order": kernel.rank % AFTER_PRODUCT,
+                    "tree": installed.tree,
+                    "stands": (
+                        ("after" if kernel.rank >= AFTER_PRODUCT else "before") if installed.tree else ""
+                    ),
+                    "kernel": kernel.name,
+                    "backend": BACKENDS[kernel.backend],
+                    "profile": PROFILES[kernel.profile],
+                    "variants": len(recipes),
+                    "entries": len(used),
+                    "executed": sum(was_executed(operator.entries[index]) for index in used),
+                    "passed_over": sorted(
+                        {words for index in used for words in passed_over(operator.entries[index])}
+                    ),
+                    "unpinned": trees,
+                    "signature": operator.signature,
+                    "variant_names": sorted({recipe.variant for recipe in recipes}),
+                }
+            )

@@ -95,7 +95,7 @@ def _served(target: str | None) -> Iterator[device.DeviceFacts]:
 
     Of one target when it is named.
     """
-    served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
+    served = locate.served_targets(locate.installed())
     for vendor in device.VENDORS:
         for facts in device.probe(vendor).devices:
             if facts.target in served and target in (None, facts.target):

@@ -66,7 +66,7 @@ def execute_cases(target: str | None) -> Iterator[Execution]:
 
     Only those of ``target``, when it is given.
     """
-    served = {bundle.target for bundle in locate.installed() if bundle.profile == "ck-free"}
+    served = locate.served_targets(locate.installed())
     for vendor in device.VENDORS:
         driver = device.probe(vendor)
         for facts in driver.devices:
@@ -166,7 +166,8 @@ def _left_out(run: Execution, bundles: Sequence[InstalledBundle]) -> bool:
     """Did no kernel take the call, where a bundle made of a checkout says that it lacks some of the operator's?"""
     if not any(problem.startswith(f"{NoKernelError.__name__}: ") for problem in run.problems):
         return False
-    mine = (opening.read_bundle(bundle).root.provenance for bundle in bundles if bundle.target == run.target)
+    same = [bundle for bundle in bundles if bundle.target == run.target]
+    mine = (read.root.provenance for read in opening.usable(same, opening.read_bundle))
     return any(run.operator in left_out(provenance) for provenance in mine)
 
 
@@ -188,8 +189,13 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
         if not verdict.ok:
-            extra = InstalledBundle(verdict.path, verdict.target, verdict.profile).extra
-            print(f"mend it: {extras.pip_line(extra, reinstall=True)}")
+            bundle = InstalledBundle(verdict.path, verdict.target, verdict.profile)
+            again = (
+                f"install {bundle.tree} again"
+                if bundle.tree
+                else extras.pip_line(bundle.extra, reinstall=True)
+            )
+            print(f"mend it: {again}")
 
 
 def _row(run: Execution) -> dict[str, Any]:

@@ -24,6 +24,8 @@ NONE32: Final = 0xFFFFFFFF
 VENDORS: Final = ("amd", "nvidia")
 BACKENDS: Final = ("asm", "hip", "ck", "triton", "flydsl")
 PROFILES: Final = ("ck-free", "ck-full")
+#: Added to the rank of a kernel of an own bundle that stands behind the product's kernels; without it, it stands before them.
+AFTER_PRODUCT: Final = 1 << 31
 ROLES: Final = ("in", "out", "inout")
 ATTRIBUTE_KINDS: Final = ("int", "bool", "float", "enum", "text")
 #: The default of a text: none was given, which is the same as an empty one.
@@ -156,7 +158,10 @@ class Attribute:
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One way to do the operator. Lower ``rank`` is preferred; ranks come from the operator's ``order``."""
+    """One way to do the operator. Lower ``rank`` is preferred; ranks come from the operator's ``order``.
+
+    In an own bundle :data:`AFTER_PRODUCT` may be added to it.
+    """
 
     name: str
     backend: int

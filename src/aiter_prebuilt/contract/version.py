@@ -12,7 +12,7 @@
 ``NATIVE_ABI``
     The surface between ``aiter_prebuilt`` (Python) and its native extension. Raise it when a
     signature, a record or an error code of that surface changes.
-    2 had no ``Outputs``, ``Plans`` and ``Operator.viewing``; the operators of 3 restated no refused call.
+    2 had no ``Outputs``, ``Plans`` and ``Operator.viewing``; the operators of 3 restated no refused call; 4 knew no own bundles.
 
 A mismatch is an error that names both sides and the command that mends it; nobody guesses.
 """
@@ -21,12 +21,14 @@ from typing import Final
 
 BUNDLE_FORMAT: Final = 3
 RECIPE: Final = 4
-NATIVE_ABI: Final = 4
+NATIVE_ABI: Final = 5
 
 #: Version of all distributions: the runtime and its bundle wheels are released together.
 VERSION: Final = "0.1.0"
 
 #: How the name of a bundle file ends.
 SUFFIX: Final = ".apb"
+#: Stands between the profile and the tree's name in the root and in the file name of an own bundle: ``ck-free.acme``.
+TREE_MARK: Final = "."
 #: How the name of the file with its golden calls ends, which lies beside it.
 CALLS_SUFFIX: Final = ".calls"

@@ -71,7 +71,7 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
     block, usual = find_operator(name, serving)
     tensors, attributes, call = describe(block, settings, f"{EXAMPLE} --target {target}")
-    bundles = tuple(opening.open_bundle(bundle) for bundle in serving)
+    bundles = opening.usable(serving, opening.open_bundle)
     units = cus or usual
     mine = dispatch.tuned_tables(name, target, units, bundles)
     decisions = dispatch.operator(name).explain(bundles, units, list(tensors), list(attributes), mine)
@@ -101,14 +101,21 @@ def find_operator(
         NoOperatorError: none has it. BundleDamagedError: its records cannot be read.
     """
     names: set[str] = set()
-    for installed in serving:
+
+    def records(installed: InstalledBundle) -> tuple[Operator, int] | None:
         bundle = opening.read_bundle(installed)
         names.update(bundle.names)
-        if name in bundle.names:
-            try:
-                return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
-            except FormatError as error:
-                raise opening.damaged(installed, error) from error
+        if name not in bundle.names:
+            return None
+        try:
+            return bundle.operator(name), int(json.loads(bundle.root.provenance)["cus"][0])
+        except FormatError as error:
+            raise opening.damaged(installed, error) from error
+
+    for installed in serving:
+        for found in opening.usable([installed], records):
+            if found is not None:
+                return found
     if serving:
         missing = dispatch.absent(
             f"{action} {name}", name, serving[0].target, {each.profile for each in serving}

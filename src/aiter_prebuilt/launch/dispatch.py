@@ -6,6 +6,7 @@ device. A call that was seen before never comes back to Python.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from functools import cache, lru_cache, partial
 from importlib import import_module
 from os import environ
@@ -19,7 +20,7 @@ from aiter_prebuilt.forks import importing
 from aiter_prebuilt.launch import user_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from aiter_prebuilt._native import Bundle, Operator
     from aiter_prebuilt.launch.argument_fallbacks import Restated
@@ -64,6 +65,20 @@ def operator_as_if(name: str, compute_units: int) -> Operator:
     """
     made: Operator = native.module().Operator(name, partial(_served, name, compute_units=compute_units))
     return made
+
+
+@contextmanager
+def only(bundles: tuple[Bundle, ...]) -> Iterator[None]:
+    """Let these bundles alone serve the operators of :func:`operator_as_if` meanwhile: for the golden calls of one tree."""
+    names = globals()
+    before = names["bundles_of"]
+    names["bundles_of"] = lambda _target, _what: bundles
+    operator_as_if.cache_clear()
+    try:
+        yield
+    finally:
+        names["bundles_of"] = before
+        operator_as_if.cache_clear()
 
 
 def _names(name: str) -> tuple[str, ...]:
@@ -191,4 +206,4 @@ def _opened(serving: tuple[InstalledBundle, ...]) -> tuple[Bundle, ...]:
 
     Eight cards of one kind share one mapping and one checked index.
     """
-    return tuple(opening.open_bundle(bundle) for bundle in serving)
+    return opening.usable(serving, opening.open_bundle)
