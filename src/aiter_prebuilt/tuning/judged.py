@@ -48,17 +48,23 @@ class GoldenJudge:
 
     def __init__(self, card: Card, path: str, bundles: tuple[Bundle, ...]) -> None:
         self._card, self._path, self._bundles = card, path, bundles
-        self._known: dict[tuple[str, ...], str] = {}
+        self._known: dict[tuple[str, ...], tuple[str, bool]] = {}
 
-    def problem(self, operator: str, decision: DecisionInfo, forced: Operator) -> str:
-        """Say what is wrong with a candidate's results; "" where nothing is, or no golden call is one that it takes."""
+    def verdict(self, operator: str, decision: DecisionInfo, forced: Operator) -> tuple[str, bool]:
+        """Run a candidate on the golden calls that it takes.
+
+        Returns:
+            What is wrong with its results, "" where nothing is, and whether there was a golden call that it takes.
+        """
         key = (operator, decision["kernel"], decision["variant"], type_words(decision))
         if key not in self._known:
-            calls = golden_calls(operator, self._card.facts)
-            self._known[key] = next(filter(None, (self._run(call, decision, forced) for call in calls)), "")
+            found = [self._run(call, decision, forced) for call in golden_calls(operator, self._card.facts)]
+            ran = [each for each in found if each is not None]
+            self._known[key] = next(filter(None, ran), ""), bool(ran)
         return self._known[key]
 
-    def _run(self, call: Call, decision: DecisionInfo, forced: Operator) -> str:
+    def _run(self, call: Call, decision: DecisionInfo, forced: Operator) -> str | None:
+        """Say what is wrong at one golden call; None where the candidate does not take it."""
         facts = self._card.facts
         launched: list[str] = []
 
@@ -84,7 +90,7 @@ class GoldenJudge:
         except DriverError:
             raise  # the device is lost
         except Exception as error:  # noqa: BLE001  # whatever the function makes of it
-            return f"its golden call {call.label!r} cannot be run: {error}"[:400] if launched else ""
+            return f"its golden call {call.label!r} cannot be run: {error}"[:400] if launched else None
         finally:
             with suppress(DriverError):
                 memory.close()

@@ -174,17 +174,41 @@ class Tuner:
     def _throw_out(
         self, found: Measured, accepted: list[DecisionInfo], operators: list[Operator], inputs: Inputs, attributes: list[Any]
     ) -> None:  # fmt: skip
-        """Mark each candidate that is wrong. The first that is right, the default before others, judges the rest."""
-        order = sorted(range(len(accepted)), key=lambda place: not found.candidates[place].default)
-        right: list[tuple[str, str, bytes]] | None = None
-        for place in order:
-            timing = found.candidates[place]
+        """Mark each candidate that is wrong.
+
+        One that is right at a golden call, the default before others, judges the rest. Where no golden call is one that any
+        candidate takes, the default judges: it was executed and right before it shipped.
+        """
+        passed: set[int] = set()
+        wrong = False
+        for place, timing in enumerate(found.candidates):
             if timing.problem:
                 continue
             self._next(timing)
-            timing.problem = self._golden.problem(found.operator, accepted[place], operators[place])
+            timing.problem, judged = self._golden.verdict(found.operator, accepted[place], operators[place])
+            wrong = wrong or bool(timing.problem)
+            if judged and not timing.problem:
+                passed.add(place)
+        if wrong and not passed:
+            for timing in found.candidates:
+                timing.problem = (
+                    timing.problem or "no candidate is right at a golden call, so nothing judges it"
+                )
+            return
+        self._compare_results(found.candidates, passed, operators, inputs, attributes)
+
+    def _compare_results(
+        self, timings: list[Timing], passed: set[int], operators: list[Operator], inputs: Inputs, attributes: list[Any]
+    ) -> None:  # fmt: skip
+        """Run each candidate at the call's own size, and mark those whose results are not those of the first."""
+        right: list[tuple[str, str, bytes]] | None = None
+        for place in sorted(
+            range(len(timings)), key=lambda place: (place not in passed, not timings[place].default)
+        ):
+            timing = timings[place]
             if timing.problem:
                 continue
+            self._next(timing)
             inputs.restore()
             try:
                 operators[place](*inputs.sets[0], *attributes, stream=0)
@@ -199,8 +223,8 @@ class Tuner:
                 right = results
                 continue
             for (name, kind, mine), (_, _, theirs) in zip(results, right, strict=True):
-                if wrong := difference(kind, mine, theirs):
-                    timing.problem = f"wrong: {name}: {wrong}"
+                if apart := difference(kind, mine, theirs):
+                    timing.problem = f"wrong: {name}: {apart}"
         inputs.restore()
 
     def _fully(self, timing: Timing, run: _Run) -> None:

@@ -17,6 +17,16 @@ if TYPE_CHECKING:
 _LETTERS: Final = {"i32": "i", "i64": "q", "i16": "h"}
 
 
+#: Tensors that no contract is about, because any call may have them: name -> how many numbers each element is one of.
+_NAMED: Final[dict[str, rules.Bound]] = {
+    "topk_ids": lambda sizes: (
+        sizes.E
+    ),  # experts of a token's row follow each other: none twice, each as often
+    "pos": lambda sizes: sizes.P,
+    "positions": lambda sizes: sizes.P,
+}
+
+
 class _Sizes:
     """The dims of a call's signature, as a rule asks for them."""
 
@@ -50,7 +60,11 @@ def integers(block: Operator, tensors: Sequence[Any]) -> dict[int, bytes]:
         if given is None or ROLES[spec.role] == "out" or given[1] not in _LETTERS:
             continue
         try:
-            found = _values(contract[spec.name], given[2], sizes, contract, block, tensors)
+            if spec.name not in contract and spec.name in _NAMED:
+                count = max(1, _NAMED[spec.name](_Sizes(sizes)))
+                found = [element % count for element in range(prod(given[2]))]
+            else:
+                found = _values(contract[spec.name], given[2], sizes, contract, block, tensors)
         except (KeyError, rules.UnknownSizeError) as error:
             raise UnsupportedError(
                 f"time {block.name}",

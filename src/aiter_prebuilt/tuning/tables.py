@@ -130,28 +130,26 @@ class TableFolder:
     def add(self, found: Measured, clock: int | None) -> str:
         """Add the row of a call whose winner is known, and write its table.
 
+        A table holds no negative numbers: a column that would have one goes, and its rows are about every value of that option.
+
         Returns:
-            Why the row cannot be written, or what it does not tell apart; "" otherwise.
+            The call that the row is not told apart from, in a sentence; "" where there is none.
 
         Raises:
             TunedTableError: the folder cannot be written.
         """
         best = found.candidates[found.best or 0]
         operator = found.operator
-        columns = self._columns.get(operator) or tuple(
-            name for name, size in found.symbols.items() if size >= 0
-        )
+        before = self._columns.get(operator) or tuple(found.symbols)
+        columns = tuple(name for name in before if found.symbols.get(name, 0) >= 0)
         values = tuple(found.symbols.get(name, 0) for name in columns)
-        low = [f"{name}={size}" for name, size in zip(columns, values, strict=True) if size < 0]
-        if low:
-            return f"a table cannot hold {' and '.join(low)}"
         default = found.default
         source = [
             MEASURED, *(" ".join(each) for each in self._place.fields()),
             f"clock {f'{clock} MHz' if clock else 'unknown'}", f"warm {best.warm_us:.2f}", f"spread {best.spread:.3f}",
             f"default {default.cold_us:.2f}" if default and default.cold_us else "default unknown",
         ]  # fmt: skip
-        rows = self._rows.get(operator, [])
+        rows = _without(self._rows.get(operator, []), before, columns)
         row = _Row(
             values,
             best.kernel,
@@ -184,6 +182,15 @@ class TableFolder:
             raise TunedTableError(
                 f"write the table {path}", str(error), "Name another folder: --output FOLDER"
             ) from error
+
+
+def _without(rows: Sequence[_Row], before: tuple[str, ...], columns: tuple[str, ...]) -> list[_Row]:
+    """Drop the columns that are not kept; rows that become equal are joined."""
+    out: list[_Row] = []
+    for row in rows:
+        kept = tuple(value for name, value in zip(before, row.values, strict=True) if name in columns)
+        out, _ = _with(out, replace(row, values=kept))
+    return out
 
 
 def _source(row: _Row) -> str:
