@@ -157,10 +157,12 @@ class Tuner:
             runs[place].prepare()
             found.candidates[place].cold_us = median(runs[place].cold() for _ in range(_FIRST))
         fastest = min((found.candidates[place].cold_us or 0.0 for place in right), default=0.0)
-        for place in right:
-            timing = found.candidates[place]
-            if timing.default or (timing.cold_us or 0.0) <= _NEAR * fastest:
-                self._fully(timing, runs[place])
+        near = [
+            (timing, runs[place])
+            for place in right
+            if (timing := found.candidates[place]).default or (timing.cold_us or 0.0) <= _NEAR * fastest
+        ]
+        self._finals(near)
         for run in runs:
             run.drop()
         _decide(found, self.limits)
@@ -227,14 +229,22 @@ class Tuner:
                     timing.problem = f"wrong: {name}: {apart}"
         inputs.restore()
 
-    def _fully(self, timing: Timing, run: _Run) -> None:
-        """Time a candidate near the fastest, again until it is steady."""
+    def _finals(self, near: list[tuple[Timing, _Run]]) -> None:
+        """Time the candidates near the fastest in turns, so that all meet the clocks of a card that grows warm.
+
+        All are timed again until each is steady.
+        """
+        samples = min((run.samples for _, run in near), default=0)
         for _ in range(_TRIES):
-            self._next(timing)
-            spans = [run.cold() for _ in range(run.samples)]
-            timing.cold_us, timing.spread = median(spans), spread_of(spans)
-            timing.warm_us = median(run.warm() for _ in range(_FIRST))
-            if timing.spread <= self.limits.spread:
+            spans: list[list[float]] = [[] for _ in near]
+            for _ in range(samples):
+                for (timing, run), mine in zip(near, spans, strict=True):
+                    self._next(timing)
+                    mine.append(run.cold())
+            for (timing, run), mine in zip(near, spans, strict=True):
+                timing.cold_us, timing.spread = median(mine), spread_of(mine)
+                timing.warm_us = median(run.warm() for _ in range(_FIRST))
+            if all((timing.spread or 0.0) <= self.limits.spread for timing, _ in near):
                 return
 
 
