@@ -8,7 +8,7 @@ other arguments of calls where several ranks share a model stand beside, for ``t
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from aiter_prebuilt.contract.model_steps import RANKS, SHARED, STEPS

@@ -37,7 +37,7 @@ _SPREAD: Final = 5.0
 
 @dataclass(slots=True)
 class _Report:
-    """What a run did. ``rows``: calls that were measured, with what became of their rows; ``left``: calls that nobody began."""
+    """The outcome of a run. ``rows``: calls that were measured, with what became of their rows; ``left``: calls that nobody began."""
 
     left_out: list[LeftOut]
     rows: list[dict[str, Any]] = field(default_factory=list)

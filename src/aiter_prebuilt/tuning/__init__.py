@@ -1,1 +1,1 @@
-"""Kernels chosen by time on a card: what ``aiter-prebuilt tune`` measures, judges and writes."""
+"""Kernels chosen by time on a card, for ``aiter-prebuilt tune``."""

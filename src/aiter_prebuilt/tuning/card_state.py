@@ -1,4 +1,4 @@
-"""What the driver tells of a card while it is measured: its clock, who else uses it, throttling, partitions.
+"""Read the state of a card that is measured: its clock, who else uses it, throttling, partitions.
 
 NVIDIA: NVML. AMD: the kernel driver's files below ``/sys``. What neither says is not known, and nothing is said of it. Nothing is
 ever set.

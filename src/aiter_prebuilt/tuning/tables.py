@@ -27,7 +27,7 @@ _DIGEST: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where times are measured: what a table must say of its rows to be continued."""
+    """The device, driver and bundle that times belong to. A table is continued only with the same ones."""
 
     target: str
     cus: int
