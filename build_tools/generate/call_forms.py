@@ -80,9 +80,7 @@ def _calls(models: Models, model: Model, operators: Mapping[str, Operator]) -> I
                 yield record
 
 
-def _sizes(
-    models: Models, model: Model, phase: str, ranks: int, tokens: int, shape: tuple[str, ...]
-) -> Sizes:
+def _sizes(models: Models, model: Model, phase: str, ranks: int, tokens: int, shape: Sequence[str]) -> Sizes:
     """Return the sizes of a step on one of ``ranks``, with those of a linear layer."""
     sizes = sizes_of(models, model, models.phases[phase], ranks, tokens)
     own = {name: sizes.integer(text) for name, text in zip(LINEAR, shape, strict=False)}

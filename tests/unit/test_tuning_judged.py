@@ -13,7 +13,8 @@ from aiter_prebuilt.contract.records import DIM_BIND, NONE8, Dim
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt.tuning.card_state import State, amd_state
 from aiter_prebuilt.tuning.judged import difference, sample
-from aiter_prebuilt.tuning.measure import Limits, Measured, Timing, _decide, spread_of
+from aiter_prebuilt.tuning.outcome import Limits, Measured, Timing, decide
+from aiter_prebuilt.tuning.replays import spread_of
 from aiter_prebuilt.tuning.spread import integers
 
 
@@ -64,7 +65,7 @@ def timed(
 
 def winner(*candidates: Timing, limits: Limits = Limits(0.05, None)) -> str:  # noqa: B008  # frozen
     found = Measured("op", "op", {}, "bf16", list(candidates))
-    _decide(found, limits)
+    decide(found, limits)
     return found.problem if found.best is None else found.candidates[found.best].variant
 
 

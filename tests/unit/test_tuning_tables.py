@@ -9,7 +9,7 @@ import pytest
 
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.errors import OtherTableError, TunedTableError
-from aiter_prebuilt.tuning.measure import Measured, Timing
+from aiter_prebuilt.tuning.outcome import Measured, Timing
 from aiter_prebuilt.tuning.tables import Place, TableFolder
 
 PLACE = Place("gfx942", 304, "Card X", "7", "0.1.0 abc")

@@ -14,7 +14,7 @@ import pytest
 from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.tuning import workers
 from aiter_prebuilt.tuning.calls import TuneCall
-from aiter_prebuilt.tuning.measure import Limits, Measured
+from aiter_prebuilt.tuning.outcome import Limits, Measured
 from aiter_prebuilt.tuning.workers import Done, Worker, measured
 
 FACTS = DeviceFacts("amd", 0, "X", "gfx942", "gfx942", frozenset(), 8, 1, 1)

@@ -21,13 +21,13 @@ from aiter_prebuilt.inspection import call_forms
 from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt.tuning import calls as tune_calls
 from aiter_prebuilt.tuning import workers
-from aiter_prebuilt.tuning.measure import Limits
+from aiter_prebuilt.tuning.outcome import Limits
 from aiter_prebuilt.tuning.tables import TableFolder, place_of
 
 if TYPE_CHECKING:
     from aiter_prebuilt.devices.device import DeviceFacts
     from aiter_prebuilt.tuning.calls import LeftOut, TuneCall
-    from aiter_prebuilt.tuning.measure import Measured
+    from aiter_prebuilt.tuning.outcome import Measured
 
 HELP = "time every kernel that takes a call, and write the table that AITER_PREBUILT_TUNED reads"
 EXAMPLE = "aiter-prebuilt tune gemm_a16w16 M=17 N=4096 K=4096 bias=none"
@@ -37,7 +37,9 @@ _SPREAD: Final = 5.0
 
 @dataclass(slots=True)
 class _Report:
-    """The outcome of a run. ``rows``: calls that were measured, with what became of their rows; ``left``: calls that nobody began."""
+    """The outcome of a run. ``rows``: calls that were measured; ``left``: how many nobody began; ``wrong``: one has no row that
+    should have one.
+    """
 
     left_out: list[LeftOut]
     rows: list[dict[str, Any]] = field(default_factory=list)

@@ -63,6 +63,8 @@ class Inputs:
             self.sets.append(
                 [self._allocated(each, size) for each, size in zip(tensors, self._sizes, strict=True)]
             )
+        #: Overwrites the caches where copies cannot; shared by all candidates.
+        self._flush = 0 if self.rotates else self._reserved(2 * card.cache_bytes)
         self.restore()
         for place in range(1, len(self.sets)):
             for first, mine, size in zip(self.sets[0], self.sets[place], self._sizes, strict=True):
@@ -75,9 +77,17 @@ class Inputs:
             return None
         described, kind, shape, strides, _ = tensor
         offset = described % _USUAL_ALIGN
-        base = self._card.reserve(size + offset)
-        self._held.append(base)
+        base = self._reserved(size + offset)
         return base + offset, kind, shape, strides, self._card.device
+
+    def _reserved(self, size: int) -> int:
+        self._held.append(self._card.reserve(size))
+        return self._held[-1]
+
+    def flush(self) -> None:
+        """Queue what pushes the inputs out of the caches, where copies that take turns do not."""
+        if self._flush:
+            self._card.set(self._flush, 0, 2 * self._card.cache_bytes)
 
     def restore(self) -> None:
         """Write the first copy anew: inputs hold their values, results NaN or a value that no call writes."""

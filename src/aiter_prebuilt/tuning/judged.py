@@ -102,7 +102,7 @@ class GoldenJudge:
 
 
 def _same(row: DecisionInfo, decision: DecisionInfo) -> bool:
-    return all(row[key] == decision[key] for key in ("kernel", "variant", "types"))  # type: ignore[literal-required]
+    return all(row[key] == decision[key] for key in ("kernel", "variant", "types"))
 
 
 @cache

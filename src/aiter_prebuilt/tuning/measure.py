@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from statistics import median, quantiles
+from statistics import median
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.bundles import locate
@@ -15,76 +14,22 @@ from aiter_prebuilt.inspection.decisions import describe, find_operator
 from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt.tuning.inputs import Inputs
 from aiter_prebuilt.tuning.judged import MOST_BYTES, GoldenJudge, difference
+from aiter_prebuilt.tuning.outcome import TRIES, Limits, Measured, Timing, decide
+from aiter_prebuilt.tuning.replays import Run, spread_of
 
 if TYPE_CHECKING:
     from aiter_prebuilt._native import DecisionInfo, Operator
     from aiter_prebuilt.tuning.calls import TuneCall
-    from aiter_prebuilt.tuning.card import Card, Graph
+    from aiter_prebuilt.tuning.card import Card
 
-#: Replays of a first timing, which finds who is near the fastest, and of a full one.
-_FIRST, _FULL = 3, 11
+#: Replays of a first timing, which finds who is near the fastest.
+_FIRST: Final = 3
 #: A candidate this much slower at the first timing is not timed again.
 _NEAR: Final = 1.25
-#: A timing that spreads too much is discarded and repeated so often.
-_TRIES: Final = 5
-#: A faster candidate must win by this share to take the place of the default: wins of less did not hold in a program on an H200.
-MARGIN: Final = 0.05
-#: Microseconds that a graph lasts about, so that the events around it weigh little, and its launches at most.
-_GRAPH_US: Final = 400.0
-_MOST_LAUNCHES: Final = 16
-#: Of a call that takes longer than so many microseconds, a full timing is shorter.
-_LONG_US: Final = 5000.0
-_FULL_LONG: Final = 5
 
 
 class OutOfTimeError(Exception):
     """The budget ended inside a call: nothing of it is kept."""
-
-
-@dataclass(slots=True)
-class Timing:
-    """One candidate. Times in microseconds; ``spread``: the middle half of the cold times over their median; ``problem``: why it
-    was thrown out.
-    """
-
-    kernel: str
-    variant: str
-    backend: str
-    types: str
-    default: bool = False
-    cold_us: float | None = None
-    warm_us: float | None = None
-    spread: float | None = None
-    problem: str = ""
-
-
-@dataclass(slots=True)
-class Measured:
-    """One call. ``best``: place of the winner among ``candidates``, None where the row cannot be finished (``problem``)."""
-
-    words: str
-    operator: str
-    symbols: dict[str, int]
-    types: str = ""
-    candidates: list[Timing] = field(default_factory=list)
-    best: int | None = None
-    problem: str = ""
-
-    @property
-    def default(self) -> Timing | None:
-        """The candidate that runs without the table."""
-        return next((each for each in self.candidates if each.default), None)
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """When a run stops. ``spread``: the largest that a timing may have; ``deadline``: of ``time.monotonic``, or None; ``cold``:
-    rank by cold times.
-    """
-
-    spread: float
-    deadline: float | None
-    cold: bool = True
 
 
 class Tuner:
@@ -150,7 +95,7 @@ class Tuner:
         for timing, decision in zip(found.candidates, accepted, strict=True):
             timing.problem = lost.get(label(decision), "")
         self._throw_out(found, accepted, operators, inputs, attributes)
-        runs = [_Run(self.card, operator, inputs, attributes) for operator in operators]
+        runs = [Run(self.card, operator, inputs, attributes) for operator in operators]
         right = [place for place, timing in enumerate(found.candidates) if not timing.problem]
         for place in right:
             self._next(found.candidates[place])
@@ -165,7 +110,7 @@ class Tuner:
         self._finals(near)
         for run in runs:
             run.drop()
-        _decide(found, self.limits)
+        decide(found, self.limits)
 
     def _next(self, timing: Timing) -> None:
         """Say what runs next; stop where the budget is over."""
@@ -229,13 +174,13 @@ class Tuner:
                     timing.problem = f"wrong: {name}: {apart}"
         inputs.restore()
 
-    def _finals(self, near: list[tuple[Timing, _Run]]) -> None:
+    def _finals(self, near: list[tuple[Timing, Run]]) -> None:
         """Time the candidates near the fastest in turns, so that all meet the clocks of a card that grows warm.
 
         All are timed again until each is steady.
         """
         samples = min((run.samples for _, run in near), default=0)
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             spans: list[list[float]] = [[] for _ in near]
             for _ in range(samples):
                 for (timing, run), mine in zip(near, spans, strict=True):
@@ -246,66 +191,6 @@ class Tuner:
                 timing.warm_us = median(run.warm() for _ in range(_FIRST))
             if all((timing.spread or 0.0) <= self.limits.spread for timing, _ in near):
                 return
-
-
-class _Run:
-    """One candidate with its graphs."""
-
-    def __init__(self, card: Card, operator: Operator, inputs: Inputs, attributes: list[Any]) -> None:
-        self._card, self._operator, self._inputs, self._attributes = card, operator, inputs, attributes
-        self._flush, self._single, self._cold_launches, self._warm_launches = 0, 0.0, 1, 1
-        self._graphs: list[Graph] = []
-
-    def prepare(self) -> None:
-        """Load the kernels and record the graphs."""
-        self._call(0)
-        self._card.wait()
-        self._single = self._card.span(lambda: self._call(0))
-        launches = min(_MOST_LAUNCHES, max(1, round(_GRAPH_US / max(self._single, 1.0))))
-        sets = len(self._inputs.sets)
-        if self._inputs.rotates:
-            self._cold_launches = sets * -(-launches // sets)
-        else:
-            self._flush = self._card.reserve(2 * self._card.cache_bytes)
-        rotated = self._card.graph(lambda: [self._call(place % sets) for place in range(self._cold_launches)])
-        self._warm_launches = launches
-        same = self._card.graph(lambda: [self._call(0) for _ in range(launches)])
-        self._graphs = [rotated, same]
-        self.cold()  # the first replay uploads the graph
-        self.warm()
-
-    @property
-    def samples(self) -> int:
-        """Replays of a full timing."""
-        return _FULL if self._single < _LONG_US else _FULL_LONG
-
-    def _call(self, place: int) -> None:
-        stream = self._card.stream.value
-        self._operator(*self._inputs.sets[place], *self._attributes, stream=stream)
-
-    def cold(self) -> float:
-        """Microseconds of a launch whose inputs are in no cache: copies take turns, or the cache is overwritten before."""
-        if self._flush:
-            self._card.set(self._flush, 0, 2 * self._card.cache_bytes)
-        return self._card.span(self._graphs[0].launch) / self._cold_launches
-
-    def warm(self) -> float:
-        """Microseconds of a launch whose inputs the launch before has just used."""
-        return self._card.span(self._graphs[1].launch) / self._warm_launches
-
-    def drop(self) -> None:
-        """Free graphs and the buffer that overwrites the cache."""
-        for graph in self._graphs:
-            graph.drop()
-        if self._flush:
-            self._card.release(self._flush)
-        self._graphs, self._flush = [], 0
-
-
-def spread_of(spans: list[float]) -> float:
-    """Return the middle half of some times over their median."""
-    first, middle, last = quantiles(spans, n=4)
-    return (last - first) / middle if middle else 0.0
 
 
 def _symbols(block: Any, said: Mapping[str, Any], attributes: list[Any]) -> dict[str, int]:
@@ -330,30 +215,3 @@ def _nothing_to_choose(accepted: list[DecisionInfo]) -> str:
     if len(accepted) == 1:
         return f"only {label(accepted[0])} takes the call"
     return "the operator has no element types, and a table cannot name its rows"
-
-
-def _decide(found: Measured, limits: Limits) -> None:
-    """Choose the winner, or say why the row cannot be finished."""
-    timed = [
-        (place, each)
-        for place, each in enumerate(found.candidates)
-        if each.spread is not None and not each.problem
-    ]
-    if not timed:
-        found.problem = "no candidate is right"
-        return
-    place, best = min(timed, key=lambda pair: _rank(pair[1], limits))
-    default = found.default
-    steady = default is not None and not default.problem and default.spread is not None
-    if default is not None and steady and _rank(best, limits) > (1 - MARGIN) * _rank(default, limits):
-        place, best = found.candidates.index(default), default
-    if (best.spread or 0.0) > limits.spread:
-        found.problem = (
-            f"the times of {best.kernel}[{best.variant}] spread by {best.spread:.0%} after {_TRIES} tries"
-        )
-        return
-    found.best = place
-
-
-def _rank(timing: Timing, limits: Limits) -> float:
-    return (timing.cold_us if limits.cold else timing.warm_us) or 0.0

@@ -15,7 +15,7 @@ from aiter_prebuilt.errors import OtherTableError, TunedTableError
 if TYPE_CHECKING:
     from aiter_prebuilt._native import Bundle
     from aiter_prebuilt.devices.device import DeviceFacts
-    from aiter_prebuilt.tuning.measure import Measured
+    from aiter_prebuilt.tuning.outcome import Measured
 
 MEASURED: Final = "measured"
 _BETWEEN: Final = "; "

@@ -20,7 +20,8 @@ from aiter_prebuilt.errors import AiterPrebuiltError, DriverError, WorkerError
 from aiter_prebuilt.tuning.calls import TuneCall
 from aiter_prebuilt.tuning.card import Card
 from aiter_prebuilt.tuning.card_state import State, state_of
-from aiter_prebuilt.tuning.measure import Limits, Measured, OutOfTimeError, Timing, Tuner
+from aiter_prebuilt.tuning.measure import OutOfTimeError, Tuner
+from aiter_prebuilt.tuning.outcome import Limits, Measured, Timing
 
 if TYPE_CHECKING:
     from aiter_prebuilt.devices.device import DeviceFacts
