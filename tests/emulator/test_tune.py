@@ -25,8 +25,6 @@ from build_tools.objects.unpack import decompress
 
 ROOT = Path(__file__).resolve().parents[2]
 CALL = ("rms_norm", "M=3", "N=256", "T=bf16")
-#: Every time of the embedded device spreads.
-STEADY = ("--spread", "100000")
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +48,7 @@ def command(surroundings: dict[str, str], *words: str, **more: str) -> subproces
 def tuned(
     surroundings: dict[str, str], folder: Path, *words: str, code: int = 0, **more: str
 ) -> dict[str, Any]:
-    done = command(surroundings, "tune", *words, *STEADY, "--output", str(folder), "--json", **more)
+    done = command(surroundings, "tune", *words, "--output", str(folder), "--json", **more)
     assert done.returncode == code, done.stdout[-2000:] + done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     schema = json.loads((ROOT / "src/aiter_prebuilt/schemas/tune.json").read_text())

@@ -13,7 +13,7 @@ from support.bundles import small_operator
 
 from aiter_prebuilt.contract.records import DIM_BIND, Attribute, Dim
 from aiter_prebuilt.devices.device import DeviceFacts
-from aiter_prebuilt.errors import MissLogError
+from aiter_prebuilt.errors import MissLogError, UnsupportedError
 from aiter_prebuilt.inspection.decisions import describe
 from aiter_prebuilt.tuning import calls
 from aiter_prebuilt.tuning.calls import TuneCall, _viewed, of_miss_log, words_of
@@ -144,3 +144,11 @@ def test_slots_stay_below_their_number() -> None:
     cache = ("cache", "bf16", (2, 4), ("blocks", "block_size"))
     found = lists("reshape_and_cache", cache, ("slot_mapping", "i32", (10,), ("T",)))
     assert found == {"slot_mapping": [0, 1, 2, 3, 4, 5, 6, 7, 0, 1]}
+
+
+@pytest.mark.parametrize(
+    ("operator", "name"), [("any", "other_ids"), ("any", "topk_ids"), ("rope_thd_fwd_impl", "cu_seqlens")]
+)
+def test_lists_that_nobody_can_make_are_refused(operator: str, name: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"Cannot time {operator}: the values of {name} \(i32\)"):
+        lists(operator, (name, "i32", (2, 3), ("M", "topk")))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import random
 import struct
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from aiter_prebuilt.contract.records import DIM_BIND, NONE8, Dim
-from aiter_prebuilt.errors import UnsupportedError
+from aiter_prebuilt.errors import DriverError, NoKernelError
 from aiter_prebuilt.tuning.card_state import State, amd_state
 from aiter_prebuilt.tuning.judged import difference, sample
+from aiter_prebuilt.tuning.measure import Tuner
 from aiter_prebuilt.tuning.outcome import Limits, Measured, Timing, decide
 from aiter_prebuilt.tuning.replays import spread_of
-from aiter_prebuilt.tuning.spread import integers
 
 
 def floats(*values: float) -> bytes:
@@ -98,6 +98,48 @@ def test_the_spread_is_that_of_the_middle_half() -> None:
     assert spread_of([8.0, 12.0] * 6) == pytest.approx(0.4)
 
 
+def compared(*results: bytes | Exception, passed: tuple[int, ...] = (0,)) -> list[str]:
+    """The problems of candidates that write these bytes, or raise; the first is the default."""
+    tuner = Tuner.__new__(Tuner)
+    card: Any = SimpleNamespace(synchronize=lambda: None)
+    tuner.card, tuner.limits, tuner._say = card, Limits(0.05, None), lambda _name: None
+    written: list[bytes] = []
+
+    def operator(result: bytes | Exception) -> Any:
+        def launch(*_arguments: Any, stream: int) -> None:
+            assert stream == 0
+            if isinstance(result, Exception):
+                raise result
+            written[:] = [result]
+
+        return launch
+
+    inputs: Any = SimpleNamespace(
+        sets=[[]], restore=written.clear, results=lambda _most: [("out", "f32", written[0])]
+    )
+    timings = [timed(place, default=place == 0) for place in range(len(results))]
+    tuner._compare_results(timings, set(passed), [operator(each) for each in results], inputs, [])
+    return [each.problem for each in timings]
+
+
+def test_a_candidate_with_other_results_is_thrown_out() -> None:
+    right, wrong = floats(1.0, 2.0, 3.0), floats(1.0, 2.0, 9.0)
+    assert compared(right, right, wrong) == ["", "", "wrong: out: it is 1.6 of the norm away"]
+
+
+def test_the_one_that_is_right_at_a_golden_call_judges() -> None:
+    right, wrong = floats(1.0, 2.0, 3.0), floats(1.0, 2.0, 9.0)
+    first, second, third = compared(wrong, right, right, passed=(2,))
+    assert first.startswith("wrong: out: ") and (second, third) == ("", "")
+
+
+def test_a_candidate_that_refuses_is_left_out_and_a_lost_device_ends_the_process() -> None:
+    right = floats(1.0)
+    assert compared(right, NoKernelError("op", "it has none", "")) == ["", "op: it has none."]
+    with pytest.raises(DriverError):
+        compared(right, DriverError("launch", "the driver answered 700", ""))
+
+
 def test_the_state_of_an_amd_card(tmp_path: Path) -> None:
     assert amd_state(tmp_path / "nothing") == State()
     (tmp_path / "pp_dpm_sclk").write_text("0: 500Mhz\n1: 2100Mhz *\n")
@@ -111,24 +153,3 @@ def test_the_state_of_an_amd_card(tmp_path: Path) -> None:
         "the card is in partition mode CPX",
         "the card was busy to 80 % before anything was timed: others use it",
     )
-
-
-def operator(name: str, tensor: str, slots: tuple[str, ...]) -> Any:
-    from support.bundles import small_operator
-
-    base = small_operator("op")
-    dims = tuple(Dim(DIM_BIND, place, b"") for place in range(len(slots)))
-    from dataclasses import replace
-
-    spec = replace(base.tensors[1], name=tensor, dims=dims, type_var=NONE8)
-    return replace(base, name=name, tensors=(spec,), slots=slots)
-
-
-def test_lists_are_spread_evenly() -> None:
-    block = operator("any", "topk_ids", ("M", "topk"))
-    with pytest.raises(UnsupportedError, match=r"Cannot time any: the values of topk_ids \(i32\)"):
-        integers(block, [(0, "i32", (2, 3), (3, 1), ("amd", 0))])
-    starts = operator("rope_thd_fwd_impl", "cu_seqlens", ("S",))
-    with pytest.raises(UnsupportedError, match="cu_seqlens"):
-        integers(starts, [(0, "i32", (5,), (1,), ("amd", 0))])
-    assert integers(block, [(0, "f32", (2, 3), (3, 1), ("amd", 0))]) == {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from aiter_prebuilt.tuning.outcome import Measured
 
 HELP = "time every kernel that takes a call, and write the table that AITER_PREBUILT_TUNED reads"
-EXAMPLE = "aiter-prebuilt tune gemm_a16w16 M=17 N=4096 K=4096 bias=none"
+EXAMPLE = "aiter-prebuilt tune rms_norm M=7 N=2880"
 _FOLDER: Final = "tuned"
 _SPREAD: Final = 5.0
 
@@ -104,7 +105,8 @@ def execute(options: argparse.Namespace) -> int:
     todo = [call for call in calls if call.words not in tables.done]
     _progress(f"{len(calls)} calls on {_where(devices, path)}; {len(calls) - len(todo)} have a row already")
     deadline = None if options.seconds is None else started + options.seconds
-    limits = Limits(options.spread / 100, deadline, not options.warm)
+    # Every time of the embedded device spreads, and says nothing.
+    limits = Limits(math.inf if embedded(path) else options.spread / 100, deadline, not options.warm)
     report = _Report(left_out)
     _measure(report, todo, [workers.Worker(each, path, limits) for each in devices], tables)
     if options.json:

@@ -37,9 +37,9 @@ class Run:
         sets = len(self._inputs.sets)
         if self._inputs.rotates:
             self._cold_launches = sets * -(-launches // sets)
-        rotated = self._card.graph(lambda: [self._call(place % sets) for place in range(self._cold_launches)])
+        rotated = self._card.graph(lambda: self._calls(self._cold_launches, sets))
         self._warm_launches = launches
-        same = self._card.graph(lambda: [self._call(0) for _ in range(launches)])
+        same = self._card.graph(lambda: self._calls(launches, 1))
         self._graphs = [rotated, same]
         self.cold()  # the first replay uploads the graph
         self.warm()
@@ -48,6 +48,11 @@ class Run:
     def samples(self) -> int:
         """Replays of a full timing."""
         return _FULL if self._single < _LONG_US else _FULL_LONG
+
+    def _calls(self, count: int, sets: int) -> None:
+        """Launch ``count`` times; so many copies of the inputs take turns."""
+        for place in range(count):
+            self._call(place % sets)
 
     def _call(self, place: int) -> None:
         stream = self._card.stream.value
