@@ -7,11 +7,13 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from aiter_prebuilt.devices.device import DeviceFacts
+from aiter_prebuilt.errors import WorkerError
 from aiter_prebuilt.tuning import workers
 from aiter_prebuilt.tuning.calls import TuneCall
 from aiter_prebuilt.tuning.outcome import Limits, Measured
@@ -81,7 +83,6 @@ def test_a_process_that_cannot_start_says_why(monkeypatch: pytest.MonkeyPatch) -
         os._exit(1)
 
     serving(monkeypatch, serve)
-    monkeypatch.setattr(Worker, "start", Worker.start)
     first = next(iter(measured(CALLS[:1], [Worker(FACTS, "lib", Limits(1.0, None))], lambda: False)))
     assert first.found.problem == "Cannot call hipMalloc: the driver answered 2. before any candidate ran"
 
@@ -108,3 +109,19 @@ def test_no_call_is_begun_when_the_budget_is_spent(monkeypatch: pytest.MonkeyPat
 
     assert [each.call.words for each in run(1, over)] == ["op M=0", "op M=1", "op M=2"]
     assert run(1, lambda: True) == []
+
+
+def test_the_devices_are_asked_for_in_a_child(monkeypatch: pytest.MonkeyPatch) -> None:
+    driver = SimpleNamespace(devices=(FACTS,), path="lib")
+    monkeypatch.setattr("aiter_prebuilt.devices.device.probe", lambda _vendor: driver)
+    assert workers.probe() == ([FACTS], "lib")
+    monkeypatch.setattr(
+        "aiter_prebuilt.devices.device.probe", lambda _vendor: SimpleNamespace(devices=(), path="")
+    )
+    assert workers.probe() == ([], "")
+
+
+def test_a_child_that_ends_while_it_asks_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiter_prebuilt.devices.device.probe", lambda _vendor: os._exit(3))
+    with pytest.raises(WorkerError, match="Cannot look for devices: the process that asked the driver ended"):
+        workers.probe()
