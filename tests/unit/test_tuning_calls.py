@@ -109,15 +109,19 @@ def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
         of_miss_log(tmp_path / "none", FACTS)
 
 
-def lists(operator: str, *tensors: tuple[str, str, tuple[int, ...], tuple[str, ...]]) -> dict[str, list[int]]:
+def lists(
+    operator: str, *tensors: tuple[str, str, tuple[int, ...], tuple[str, ...]], **options: int
+) -> dict[str, list[int]]:
     """The values of the integer tensors among some, each given as name, element type, shape and the names of its dims."""
     slots = tuple(dict.fromkeys(name for *_, names in tensors for name in names))
     specs = tuple(
         replace(BASE.tensors[1], name=name, dims=tuple(Dim(DIM_BIND, slots.index(dim), b"") for dim in names))
         for name, *_, names in tensors
     )
-    block = replace(BASE, name=operator, tensors=specs, slots=slots)
-    made = integers(block, [(0, kind, shape, (), ("amd", 0)) for _, kind, shape, _ in tensors])
+    attributes = tuple(Attribute(name, "", 0, 0, ()) for name in options)
+    block = replace(BASE, name=operator, tensors=specs, slots=slots, attributes=attributes)
+    described = [(0, kind, shape, (), ("amd", 0)) for _, kind, shape, _ in tensors]
+    made = integers(block, described, list(options.values()))
     return {
         tensors[place][0]: list(struct.unpack(f"<{len(data) // 4}i", data)) for place, data in made.items()
     }
@@ -140,6 +144,22 @@ def test_sequences_and_their_pages_are_spread_evenly() -> None:
     }  # fmt: skip
 
 
+def test_lengths_are_no_longer_than_an_option_allows() -> None:
+    cache, table = ("cache", "bf16", (6, 16), ("NB", "PS")), ("block_table", "i32", (2, 4), ("S", "MB"))
+    lengths = ("seqused_k", "i32", (2,), ("S",))
+    assert lists("unified_attention", cache, table, lengths, max_seqlen_k=40)["seqused_k"] == [40, 40]
+    assert lists("unified_attention", cache, table, lengths, max_seqlen_k=0)["seqused_k"] == [64, 64]
+
+
+def test_starts_of_pages_are_refused() -> None:
+    queries = ("q", "bf16", (8, 2), ("SQ", "HQ"))
+    starts, table = ("cu_seqlens_k", "i32", (3,), ("starts",)), ("block_table", "i32", (2, 4), ("S", "MB"))
+    keys = ("k", "bf16", (6, 16), ("NB", "SK"))
+    assert lists("flash_attn_varlen_func", queries, starts, keys) == {"cu_seqlens_k": [0, 8, 16]}
+    with pytest.raises(UnsupportedError, match="cu_seqlens_k"):
+        lists("flash_attn_varlen_func", queries, starts, keys, table)
+
+
 def test_slots_stay_below_their_number() -> None:
     cache = ("cache", "bf16", (2, 4), ("blocks", "block_size"))
     found = lists("reshape_and_cache", cache, ("slot_mapping", "i32", (10,), ("T",)))
@@ -147,7 +167,13 @@ def test_slots_stay_below_their_number() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operator", "name"), [("any", "other_ids"), ("any", "topk_ids"), ("rope_thd_fwd_impl", "cu_seqlens")]
+    ("operator", "name"),
+    [
+        ("any", "other_ids"),
+        ("any", "topk_ids"),
+        ("rope_thd_fwd_impl", "cu_seqlens"),
+        ("fp8_mqa_logits", "cu_ends"),
+    ],
 )
 def test_lists_that_nobody_can_make_are_refused(operator: str, name: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"Cannot time {operator}: the values of {name} \(i32\)"):

@@ -37,13 +37,16 @@ _MEMORY_SHARE: Final = 4
 class Inputs:
     """Copies of a described call's tensors on a device. The first copy is the one whose results are judged."""
 
-    def __init__(self, card: Card, block: Operator, tensors: Sequence[Any]) -> None:
+    def __init__(
+        self, card: Card, block: Operator, tensors: Sequence[Any], attributes: Sequence[Any]
+    ) -> None:
         """Allocate and fill.
 
         Args:
             card: the device.
             block: the operator's records.
             tensors: as ``describe`` returns them.
+            attributes: likewise.
 
         Raises:
             UnsupportedError: the values of an integer tensor decide the time, and no rule says what they may be.
@@ -56,7 +59,7 @@ class Inputs:
         room = card.facts.memory_bytes // _MEMORY_SHARE // max(1, self.bytes)
         #: Do the copies together push each other out of every cache?
         self.rotates = wanted <= min(MOST_SETS, room)
-        self._lists = integers(block, tensors)
+        self._lists = integers(block, tensors, attributes)
         self._held: list[int] = []
         self.sets: list[list[Any]] = []
         for _ in range(max(2, wanted) if self.rotates else 1):

@@ -76,7 +76,7 @@ class Tuner:
             found.problem = _nothing_to_choose(accepted)
             return found
         try:
-            inputs = Inputs(self.card, block, tensors)
+            inputs = Inputs(self.card, block, tensors, attributes)
         except UnsupportedError as error:
             found.problem = str(error)
             return found

@@ -25,6 +25,10 @@ _NAMED: Final[dict[str, rules.Bound]] = {
     "pos": lambda sizes: sizes.P,
     "positions": lambda sizes: sizes.P,
 }
+#: Options that say how many keys a sequence has at most: a kernel may have room for no more.
+_LONGEST: Final = ("max_seqlen_k", "max_context_len", "max_model_len")
+#: Operators whose lists belong together, a start and an end of each: spread alone they would say that there is nothing to do.
+_PAIRED: Final = frozenset(("context_attention_fwd", "fp8_mqa_logits"))
 
 
 class _Sizes:
@@ -39,12 +43,13 @@ class _Sizes:
         return self._found[name]
 
 
-def integers(block: Operator, tensors: Sequence[Any]) -> dict[int, bytes]:
+def integers(block: Operator, tensors: Sequence[Any], attributes: Sequence[Any]) -> dict[int, bytes]:
     """Return the bytes of each integer input of a described call, by its place.
 
     Args:
         block: the operator's records.
         tensors: as ``describe`` returns them.
+        attributes: likewise.
 
     Raises:
         UnsupportedError: no rule says what the values of an integer input may be.
@@ -54,6 +59,8 @@ def integers(block: Operator, tensors: Sequence[Any]) -> dict[int, bytes]:
         for dim, size in zip(spec.dims, given[2] if given else (), strict=False):
             if dim.kind == DIM_BIND:
                 sizes.setdefault(block.slots[dim.slot], size)
+    options = {spec.name: value for spec, value in zip(block.attributes, attributes, strict=True)}
+    most = [options[name] for name in _LONGEST if options.get(name, 0) > 0]
     contract = rules.CONTRACTS.get(block.name, {})
     made: dict[int, bytes] = {}
     for place, (spec, given) in enumerate(zip(block.tensors, tensors, strict=True)):
@@ -64,7 +71,7 @@ def integers(block: Operator, tensors: Sequence[Any]) -> dict[int, bytes]:
                 count = max(1, _NAMED[spec.name](_Sizes(sizes)))
                 found = [element % count for element in range(prod(given[2]))]
             else:
-                found = _values(contract[spec.name], given[2], sizes, contract, block, tensors)
+                found = _values(contract[spec.name], given[2], sizes, contract, block, tensors, most)
         except (KeyError, rules.UnknownSizeError) as error:
             raise UnsupportedError(
                 f"time {block.name}",
@@ -77,7 +84,7 @@ def integers(block: Operator, tensors: Sequence[Any]) -> dict[int, bytes]:
 
 def _values(
     rule: rules.Rule, shape: Sequence[int], known: Mapping[str, int], contract: Mapping[str, rules.Rule], block: Operator,
-    tensors: Sequence[Any],
+    tensors: Sequence[Any], most: Sequence[int],
 ) -> list[int]:  # fmt: skip
     """Values that obey a rule.
 
@@ -85,15 +92,17 @@ def _values(
         KeyError: the tuner has none for this rule.
     """
     sizes, count = _Sizes(known), prod(shape)
+    given = {spec.name for spec, each in zip(block.tensors, tensors, strict=True) if each is not None}
+    if block.name in _PAIRED:
+        raise KeyError(block.name)
     match rule:
-        case rules.Starts(last=last) if last is not None:
+        case rules.Starts(last=last, unless=unless) if last is not None and unless not in given:
             end, parts = last(sizes), max(1, count - 1)
             return [end * place // parts for place in range(count)]
         case rules.Within(high=high) if high is not None and not rule.plus:
             return [place % (high(sizes) + 1) for place in range(count)]
         case rules.Within(high=None):
-            longest = _longest(block, tensors, contract, sizes)
-            return [longest] * count
+            return [min([_longest(block, tensors, contract, sizes), *most])] * count
         case rules.Pages(pages=pages):
             return [place % max(1, pages(sizes)) for place in range(count)]
         case rules.Listed(count=pages):
