@@ -1,16 +1,17 @@
 """Write ``src/aiter_prebuilt/inspection/call_forms.json``: calls of models' steps with sizes, for ``coverage``.
 
 The manifests (``models.toml``, ``clients.toml``) stay with the build; what is installed says of these calls, on the machine where
-it is installed, which kernel takes each. Models that have a short name are in it, on one rank, with a few numbers of tokens.
+it is installed, which kernel takes each. Models that have a short name are in it, with a few numbers of tokens, on one rank. The
+other arguments of calls where several ranks share a model stand beside, for ``tune --tp``.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from aiter_prebuilt.contract.model_steps import RANKS, STEPS
+from aiter_prebuilt.contract.model_steps import RANKS, SHARED, STEPS
 from build_tools.manifest.model import Manifest, Operator
 from build_tools.shapes.forms import Literal, Size, Type, Value, bind, parse
 from build_tools.shapes.models import LINEAR, ClientCall, Model, Models, Sizes, calls_of, layers, sizes_of
@@ -29,10 +30,21 @@ def call_forms(models: Models, manifest: Manifest) -> dict[str, Any]:
         "fp8": {name: target.fp8 for name, target in manifest.amd.items()},
         "forms": {key: _form(told, operators) for key, told in sorted(used.items())},
         "models": {
-            short: {"name": name, "calls": list(_calls(models, model, operators))}
+            short: {
+                "name": name,
+                "ranks": [RANKS, *_shared(model)],
+                "calls": list(_calls(models, model, operators)),
+            }
             for short, (name, model) in named.items()
         },
     }
+
+
+def _shared(model: Model) -> Iterator[int]:
+    """Yield the numbers of ranks that can share a model's heads and experts."""
+    for ranks in SHARED:
+        if not any(model.facts.get(fact, 0) % ranks for fact in ("heads", "inter", "expert_inter")):
+            yield ranks
 
 
 def _form(told: ClientCall, operators: Mapping[str, Operator]) -> dict[str, Any]:
@@ -56,15 +68,34 @@ def _calls(models: Models, model: Model, operators: Mapping[str, Operator]) -> I
             for phase, tokens in ((name, count) for name, counts in STEPS.items() for count in counts):
                 if told.phases and phase not in told.phases:
                     continue
-                sizes = sizes_of(models, model, models.phases[phase], RANKS, tokens)
-                own = {name: sizes.integer(text) for name, text in zip(LINEAR, shape, strict=False)}
-                whole = Sizes({**sizes.known, **own}, sizes.derived, sizes.reals)
                 record: dict[str, Any] = {"form": key, "step": phase, "tokens": tokens}
                 if layer:
                     record["layer"] = layer
                 if given:
-                    record["arguments"] = {name: argument(value, whole) for name, value in given.items()}
+                    wholes = {
+                        ranks: _sizes(models, model, phase, ranks, tokens, shape)
+                        for ranks in (RANKS, *_shared(model))
+                    }
+                    record |= _arguments(given, wholes)
                 yield record
+
+
+def _sizes(models: Models, model: Model, phase: str, ranks: int, tokens: int, shape: Sequence[str]) -> Sizes:
+    """Return the sizes of a step on one of ``ranks``, with those of a linear layer."""
+    sizes = sizes_of(models, model, models.phases[phase], ranks, tokens)
+    own = {name: sizes.integer(text) for name, text in zip(LINEAR, shape, strict=False)}
+    return Sizes({**sizes.known, **own}, sizes.derived, sizes.reals)
+
+
+def _arguments(given: Mapping[str, Value], wholes: Mapping[int, Sizes]) -> dict[str, Any]:
+    """Write the arguments on one rank, and for each other number of ranks those that differ."""
+    alone = {name: argument(value, wholes[RANKS]) for name, value in given.items()}
+    shared = {}
+    for ranks, sizes in wholes.items():
+        theirs = {name: argument(value, sizes) for name, value in given.items()}
+        if different := {name: value for name, value in theirs.items() if value != alone[name]}:
+            shared[str(ranks)] = different
+    return {"arguments": alone, **({"shared": shared} if shared else {})}
 
 
 def argument(value: Value, sizes: Sizes) -> Any:
@@ -95,8 +126,7 @@ def text(models: Models, manifest: Manifest) -> str:
     parts = []
     for short, model in found["models"].items():
         calls = ",\n".join(f"  {json.dumps(call)}" for call in model["calls"])
-        parts.append(
-            f' {json.dumps(short)}: {{"name": {json.dumps(model["name"])}, "calls": [\n{calls}\n ]}}'
-        )
+        about_model = f'"name": {json.dumps(model["name"])}, "ranks": {json.dumps(model["ranks"])}'
+        parts.append(f' {json.dumps(short)}: {{{about_model}, "calls": [\n{calls}\n ]}}')
     models_text = ",\n".join(parts)
     return f'{json.dumps(head)[:-1]}, "forms": {{\n{forms}\n}}, "models": {{\n{models_text}\n}}}}\n'

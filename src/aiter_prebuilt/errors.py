@@ -147,6 +147,18 @@ class TunedTableError(AiterPrebuiltError, ValueError):
     """A table of tuned rows (``AITER_PREBUILT_TUNED``) cannot be read; ``asked`` names file, line and column."""
 
 
+class OtherTableError(TunedTableError):
+    """A table that ``tune`` was to go on with was measured on another device, with another driver, or with another bundle."""
+
+
+class MissLogError(AiterPrebuiltError, ValueError):
+    """A miss log (``AITER_PREBUILT_MISS_LOG``) cannot be read; ``asked`` names file and line."""
+
+
+class WorkerError(AiterPrebuiltError):
+    """A process that measured on a card ended before it said anything."""
+
+
 #: More refusals than these are told by reason: a reader looks for the reason, not for the hundredth variant that has it.
 MOST_LINES: Final = 12
 

@@ -19,7 +19,7 @@ STAND_IN = re.compile(r"\bCOMMAND\b|\bpython (?:prog|serve|script|kernels)\.py\b
 #: Verbs that end with 2 where no GPU is: nothing is wrong, and nothing was executed.
 NO_GPU = ("doctor", "preload", "verify --execute")
 #: Verbs that a page shows on a machine with a GPU.
-NEED_DEVICE = ("aiter-prebuilt bench",)
+NEED_DEVICE = ("aiter-prebuilt bench", "aiter-prebuilt tune")
 EMULATED = "aiter-prebuilt-emulator run --devices gfx942 -- "
 
 

@@ -120,7 +120,7 @@ def test_misses_are_recorded_once_and_tuned_shapes_never(child: Child, tmp_path:
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert lines[0] == {
         "version": 1, "operator": "o", "target": "gfx942", "cus": 304, "symbols": {"N": 5}, "types": "bf16", "kernel": "k",
-        "variant": "small", "cost": 5,
+        "variant": "small", "cost": 5, "call": {"T": "bf16", "M": "6", "N": "5", "k": "4"},
     }  # fmt: skip
     assert [line["symbols"]["N"] for line in lines] == [5, 100]
     assert child([5], {"AITER_PREBUILT_MISS_LOG": str(log)}) == []

@@ -154,15 +154,16 @@ def test_medians_of_calls_that_were_waited_for(
     monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
     monkeypatch.setattr(timing, "describe", lambda *_: ([tensor, None], [0.5], {"symbols": {}}))
     monkeypatch.setattr(timing, "DeviceMemory", lambda *_: memory)
+    ran = {"kernel": "k", "variant": "v", "backend": "hip"}
     monkeypatch.setattr(
-        "aiter_prebuilt.launch.dispatch.operator",
-        lambda _name: lambda *given, stream: calls.append((given, stream)),
+        timing, "_candidate", lambda *_: (lambda *given, stream: calls.append((given, stream)), ran)
     )
     monkeypatch.setattr("time.perf_counter", lambda: ticks.pop(0))
     found = timing.bench("op", {}, repeat=len(host))
     assert (found.host_seconds, found.seconds, found.repeat, found.counters) == (*medians, len(host), None)
     assert found.embedded is False
     assert found.operator == "op" and found.target == "gfx942" and not ticks
+    assert (found.kernel, found.variant, found.backend) == ("k", "v", "hip")
     assert len(calls) == memory.synchronized == len(host) + 1 and memory.closed == 1
     assert calls[0] == (((1 << 20, "f32", (2,), (1,), ("amd", 0)), None, 0.5), 0)
     assert len(memory.uploads[0]) == 8 and struct.unpack("<2f", memory.uploads[0])
@@ -181,8 +182,11 @@ def test_a_time_says_whether_it_is_the_embedded_devices(
     monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
     monkeypatch.setattr(timing, "describe", lambda *_: ([], [], call))
     monkeypatch.setattr(timing, "DeviceMemory", lambda *_: Memory())
-    monkeypatch.setattr("aiter_prebuilt.launch.dispatch.operator", lambda _name: lambda *, stream: None)
-    options = argparse.Namespace(operator="op", call=[], device=0, repeat=1, counters=False, json=True)
+    ran = {"kernel": "k", "variant": "v", "backend": "hip"}
+    monkeypatch.setattr(timing, "_candidate", lambda *_: (lambda *, stream: None, ran))
+    options = argparse.Namespace(
+        operator="op", call=[], device=0, repeat=1, counters=False, json=True, kernel=None, variant=None
+    )
     bench.execute(options)
     told = json.loads(capsys.readouterr().out)
     assert told["embedded"] is embedded

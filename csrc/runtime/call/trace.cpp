@@ -157,7 +157,59 @@ std::string symbols_json(const OperatorBlock& block, const Binding& binding) {
   return cat("{", out, "}");
 }
 
-// One JSON object; `python -m build_tools tune-request` reads it.
+// Everything that describes a call as `explain`, `bench` and `preload` take it: `add` gets each name with its value, and whether
+// the value is a number.
+template <class Add>
+void describe_call(const OperatorBlock& block, const Call& call, const Binding& binding, Add&& add) {
+  const auto variables = block.array(block.op().type_variables);
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (binding.types[i] != kOpenType)
+      add(block.text(variables[i].name), std::string(kDTypes[binding.types[i]].name), false);
+  }
+  const auto names = block.array(block.op().slots);
+  std::vector<bool> bound(names.size(), false);
+  for (std::size_t i = 0; i < call.tensor_count; ++i) {
+    const layout::Tensor& tensor = block.tensors()[i];
+    const TensorArg& given = call.tensors[i];
+    constexpr std::uint64_t kUsual = 256;  // a described tensor is aligned to this many bytes unless it says otherwise
+    if (!given.given) {
+      add(block.text(tensor.name), std::string("none"), false);
+      continue;
+    }
+    if (given.address % kUsual != 0)
+      add(cat(block.text(tensor.name), ".align"), cat(std::uint64_t{1} << __builtin_ctzll(given.address)), true);
+    for (const layout::Array<layout::Dim> part : {tensor.dims, tensor.strides}) {
+      for (const layout::Dim& dim : block.array(part)) {
+        if (static_cast<DimKind>(dim.kind) == DimKind::Bind) bound[dim.slot] = true;
+      }
+    }
+  }
+  for (std::size_t i = 0; i < block.attributes().size(); ++i) {
+    const layout::Attribute& attribute = block.attributes()[i];
+    const auto kind = static_cast<AttributeKind>(attribute.kind);
+    if (kind == AttributeKind::Int || kind == AttributeKind::Bool) bound[attribute.slot] = true;
+    if (kind == AttributeKind::Text && call.integers[i] != 0)
+      add(block.text(attribute.name), std::string(call.texts[i]), false);
+    if (kind != AttributeKind::Enum) continue;
+    const auto values = block.array(attribute.values);
+    const auto place = static_cast<std::size_t>(binding.slots[attribute.slot]);
+    if (place < values.size()) add(block.text(attribute.name), std::string(block.text(values[place])), false);
+  }
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (bound[i]) add(block.text(names[i]), cat(binding.slots[i]), true);
+  }
+}
+
+// {"M": "17", "bias": "none"}: the whole call, for `aiter-prebuilt tune`.
+std::string call_json(const OperatorBlock& block, const Call& call, const Binding& binding) {
+  std::string out;
+  describe_call(block, call, binding, [&](std::string_view name, const std::string& value, bool) {
+    out += cat(out.empty() ? "" : ", ", quoted(name), ": ", quoted(value));
+  });
+  return cat("{", out, "}");
+}
+
+// One JSON object; `python -m build_tools tune-request` and `aiter-prebuilt tune` read it.
 std::string miss_line(const Choice& choice, const Decision& chosen) {
   const OperatorBlock& block = *choice.op.blocks[chosen.at.block];
   const Bundle& bundle = block.bundle();
@@ -167,7 +219,7 @@ std::string miss_line(const Choice& choice, const Decision& chosen) {
              ", \"types\": ", quoted(words_of(block, choice.op.recipe(chosen.at))),
              ", \"kernel\": ", quoted(block.text(choice.op.kernel(chosen.at).name)),
              ", \"variant\": ", quoted(block.text(choice.op.recipe(chosen.at).variant)), ", \"cost\": ", chosen.cost,
-             "}");
+             ", \"call\": ", call_json(block, choice.call, choice.bindings[chosen.at.block]), "}");
 }
 
 void warn_once(std::string_view problem) {
@@ -248,46 +300,9 @@ void note_choice(const Choice& choice) {
 std::string preload_text(const MergedOperator& op, const Call& call, const Binding& binding, const DLDevice& where) {
   const OperatorBlock& block = *op.blocks.front();
   std::string out;
-  const auto add = [&](std::string_view name, const std::string& value) {
-    out += cat(out.empty() ? "'" : ", '", name, "': ", value);
-  };
-  const auto variables = block.array(block.op().type_variables);
-  for (std::size_t i = 0; i < variables.size(); ++i) {
-    if (binding.types[i] != kOpenType)
-      add(block.text(variables[i].name), cat("'", kDTypes[binding.types[i]].name, "'"));
-  }
-  const auto names = block.array(block.op().slots);
-  std::vector<bool> bound(names.size(), false);
-  for (std::size_t i = 0; i < call.tensor_count; ++i) {
-    const layout::Tensor& tensor = block.tensors()[i];
-    const TensorArg& given = call.tensors[i];
-    constexpr std::uint64_t kUsual = 256;  // a described tensor is aligned to this many bytes unless it says otherwise
-    if (!given.given) {
-      add(block.text(tensor.name), "'none'");
-      continue;
-    }
-    if (given.address % kUsual != 0)
-      add(cat(block.text(tensor.name), ".align"), cat(std::uint64_t{1} << __builtin_ctzll(given.address)));
-    for (const layout::Array<layout::Dim> part : {tensor.dims, tensor.strides}) {
-      for (const layout::Dim& dim : block.array(part)) {
-        if (static_cast<DimKind>(dim.kind) == DimKind::Bind) bound[dim.slot] = true;
-      }
-    }
-  }
-  for (std::size_t i = 0; i < block.attributes().size(); ++i) {
-    const layout::Attribute& attribute = block.attributes()[i];
-    const auto kind = static_cast<AttributeKind>(attribute.kind);
-    if (kind == AttributeKind::Int || kind == AttributeKind::Bool) bound[attribute.slot] = true;
-    if (kind == AttributeKind::Text && call.integers[i] != 0)
-      add(block.text(attribute.name), cat("'", call.texts[i], "'"));
-    if (kind != AttributeKind::Enum) continue;
-    const auto values = block.array(attribute.values);
-    const auto place = static_cast<std::size_t>(binding.slots[attribute.slot]);
-    if (place < values.size()) add(block.text(attribute.name), cat("'", block.text(values[place]), "'"));
-  }
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (bound[i]) add(block.text(names[i]), cat(binding.slots[i]));
-  }
+  describe_call(block, call, binding, [&](std::string_view name, const std::string& value, bool number) {
+    out += cat(out.empty() ? "'" : ", '", name, number ? "': " : "': '", value, number ? "" : "'");
+  });
   const bool amd = vendor_of(where.device_type) == static_cast<int>(Vendor::Amd);
   const std::string device = where.device_id == 0 ? std::string() : cat(", ordinal=", where.device_id);
   return cat("aiter_prebuilt.preload(ops=['", block.name(), "'], shapes=[{", out, "}]", amd ? "" : ", vendor='nvidia'",

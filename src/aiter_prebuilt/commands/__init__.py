@@ -1,3 +1,14 @@
 """The verbs of the `aiter-prebuilt` command: one file each, with ``configure`` and ``execute``."""
 
-VERBS = ("bench", "bridge", "completion", "coverage", "doctor", "explain", "list", "preload", "verify")
+VERBS = (
+    "bench",
+    "bridge",
+    "completion",
+    "coverage",
+    "doctor",
+    "explain",
+    "list",
+    "preload",
+    "tune",
+    "verify",
+)

@@ -28,6 +28,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "call", nargs="*", metavar="SYMBOL=VALUE", help="as for explain: M=1024 N=8192 T=bf16"
     )
+    parser.add_argument("--kernel", help="run this kernel, not the chosen one; explain lists them")
+    parser.add_argument("--variant", help="run this variant; with --kernel alone, its cheapest one")
     parser.add_argument("--device", type=int, default=0, help="ordinal of the device")
     parser.add_argument("--repeat", type=int, default=10, help="calls that are timed")
     parser.add_argument(
@@ -41,8 +43,9 @@ def execute(options: argparse.Namespace) -> int:
     Raises:
         UnsupportedError: counters were asked for and the device does not count.
     """
+    settings = settings_of("bench", options.call)
     found = bench(
-        options.operator, settings_of("bench", options.call), options.device, max(1, options.repeat)
+        options.operator, settings, options.device, max(1, options.repeat), options.kernel, options.variant
     )
     if options.counters and found.counters is None:
         raise UnsupportedError(
@@ -61,6 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     )
     where = f"{found.device}, the embedded device" if found.embedded else found.device
     print("\n".join(wrapped(f"{found.operator} on {where}: {symbols}")))
+    print("\n".join(wrapped(f"{found.kernel}[{found.variant}] {found.backend}")))
     print(
         f"host {found.host_seconds * 1e6:.1f} us, until done {found.seconds * 1e6:.1f} us (medians of {found.repeat})"
     )

@@ -43,7 +43,7 @@ _PLACES: Final = {
     "fish": "~/.config/fish/completions/aiter-prebuilt.fish",
 }
 #: Verbs whose first word is an operator.
-_OF_OPERATORS: Final = ("bench", "explain", "preload")
+_OF_OPERATORS: Final = ("bench", "explain", "preload", "tune")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -14,6 +14,8 @@ from typing import Final
 STEPS: Final[Mapping[str, Sequence[int]]] = {"decode": (1, 64), "prefill": (4096,)}
 #: GPUs that share the model in those steps.
 RANKS: Final = 1
+#: Other numbers of ranks, whose calls can be tuned.
+SHARED: Final = (2, 4, 8)
 #: Word of the command line -> text that names the engine in a call's client.
 ENGINES: Final = {"vllm": "vLLM", "sglang": "SGLang"}
 

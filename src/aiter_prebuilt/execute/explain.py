@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import aiter_prebuilt
 from aiter_prebuilt.bundles import extras, locate
 from aiter_prebuilt.contract.calls import Array, Call
+from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device import DeviceFacts
 from aiter_prebuilt.errors import NoBundleError
 from aiter_prebuilt.execute.array import DeviceArray, dtype_named
@@ -200,6 +201,25 @@ def explain(call: Call, target: str) -> Execution:
     done = ended(call, where, explainer.chosen, None, 0.0, problems)
     same: dict[str, Any] = {each.name: getattr(done, each.name) for each in fields(Execution)}
     return Explained(**same, reason=reason, cost=rows[0]["cost"] if rows else None)
+
+
+def native_calls(call: Call, facts: DeviceFacts) -> list[tuple[Operator, list[Any], list[Any]]]:
+    """List the native calls that a public function makes on a device: operator, tensors, attributes. Nothing is launched.
+
+    Raises:
+        Exception: the function refuses the call.
+    """
+    found: list[tuple[Operator, list[Any], list[Any]]] = []
+    memory: Any = _Addresses((facts.vendor, facts.ordinal), facts.target)
+    arguments = {name: _placed(value, memory) for name, value in call.arguments.items()}
+
+    def note(operator: Operator, tensors: list[Any], attributes: list[Any]) -> None:
+        found.append((operator, tensors, attributes))
+
+    function = getattr(aiter_prebuilt, call.operator)
+    with device.described(facts), instead(function, note):
+        function(**arguments)
+    return found
 
 
 def _placed(value: Any, memory: Any) -> Any:

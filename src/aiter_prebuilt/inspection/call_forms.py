@@ -16,7 +16,7 @@ from typing import Any, Final
 from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
-from aiter_prebuilt.contract.model_steps import ENGINES
+from aiter_prebuilt.contract.model_steps import ENGINES, RANKS
 from aiter_prebuilt.errors import NativeError
 from aiter_prebuilt.execute.layout import dense
 
@@ -48,7 +48,8 @@ class Form:
 @dataclass(frozen=True, slots=True)
 class SizedCall:
     """A form with the sizes of one step: ``step`` is decode or prefill, of so many ``tokens``; ``layer``: the linear layer that
-    it computes, if any. ``arguments`` by name, with ``fp8`` for the target's own type.
+    it computes, if any. ``arguments`` by name, with ``fp8`` for the target's own type. ``shared``: number of ranks -> arguments
+    that are others there.
     """
 
     form: Form
@@ -56,13 +57,19 @@ class SizedCall:
     tokens: int
     layer: str
     arguments: Mapping[str, Any]
+    shared: Mapping[str, Mapping[str, Any]]
+
+    def on(self, ranks: int) -> Mapping[str, Any]:
+        """Return the arguments on one of ``ranks``."""
+        return {**self.arguments, **self.shared.get(str(ranks), {})}
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """``name``: of its published configuration."""
+    """``name``: of its published configuration; ``ranks``: numbers of GPUs that can share it."""
 
     name: str
+    ranks: tuple[int, ...]
     calls: tuple[SizedCall, ...]
 
 
@@ -73,13 +80,18 @@ class CallForms:
     models: Mapping[str, Model]
     fp8: Mapping[str, str]
 
-    def call(self, asked: SizedCall, target: str) -> Call:
+    def call(self, asked: SizedCall, target: str, ranks: int = RANKS) -> Call:
         """Build the call that the native choice is asked about.
 
         Tensors have no data.
+
+        Args:
+            asked: the call.
+            target: whose own fp8 it has; one without its own has OCP's.
+            ranks: GPUs that share the model.
         """
-        fp8 = self.fp8[target.partition(":")[0]]
-        arguments = {name: _argument(value, fp8) for name, value in asked.arguments.items()}
+        fp8 = self.fp8.get(target.partition(":")[0], "e4m3fn")
+        arguments = {name: _argument(value, fp8) for name, value in asked.on(ranks).items()}
         return Call(asked.form.function, f"{asked.form.name} M={asked.tokens}", arguments, ())
 
 
@@ -97,7 +109,11 @@ def load() -> CallForms:
             raise ValueError(f"it is of edition {edition}, and {_EDITION} is read here")
         forms = {name: _form(name, record) for name, record in found["forms"].items()}
         models = {
-            short: Model(record["name"], tuple(_sized_call(each, forms) for each in record["calls"]))
+            short: Model(
+                record["name"],
+                tuple(record["ranks"]),
+                tuple(_sized_call(each, forms) for each in record["calls"]),
+            )
             for short, record in found["models"].items()
         }
         return CallForms(models, found["fp8"])
@@ -118,7 +134,8 @@ def _form(name: str, record: Mapping[str, Any]) -> Form:
 
 def _sized_call(record: Mapping[str, Any], forms: Mapping[str, Form]) -> SizedCall:
     return SizedCall(
-        forms[record["form"]], record["step"], record["tokens"], record.get("layer", ""), record.get("arguments", {})
+        forms[record["form"]], record["step"], record["tokens"], record.get("layer", ""), record.get("arguments", {}),
+        record.get("shared", {}),
     )  # fmt: skip
 
 

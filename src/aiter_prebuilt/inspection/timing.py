@@ -14,7 +14,7 @@ import struct
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.bundles.extras import pip_line
@@ -23,8 +23,12 @@ from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device_memory import DeviceMemory
 from aiter_prebuilt.errors import ArgumentError, NoDeviceError
 from aiter_prebuilt.execute.run import embedded
+from aiter_prebuilt.inspection import candidates
 from aiter_prebuilt.inspection.decisions import describe, find_operator
 from aiter_prebuilt.launch import dispatch
+
+if TYPE_CHECKING:
+    from aiter_prebuilt._native import DecisionInfo, Operator
 
 _BLOCK = 4096
 #: Letters of :mod:`struct`.
@@ -36,7 +40,8 @@ _FP8 = frozenset(("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz"))
 class Benchmark:
     """``host_seconds``: until a call returned, median; ``seconds``: until the device was done, median of calls waited for alone.
     ``counters``: of one call, or None where the driver does not count. ``tensor_bytes``: of the call's tensors together.
-    ``embedded``: the device is the embedded one, whose times say nothing of the card that it stands for.
+    ``embedded``: the device is the embedded one, whose times say nothing of the card that it stands for. ``kernel``, ``variant``,
+    ``backend``: what ran.
     """
 
     operator: str
@@ -49,13 +54,32 @@ class Benchmark:
     tensor_bytes: int
     counters: dict[str, Any] | None
     embedded: bool = False
+    kernel: str = ""
+    variant: str = ""
+    backend: str = ""
 
 
-def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int = 10) -> Benchmark:
+def bench(
+    name: str,
+    settings: Mapping[str, str],
+    ordinal: int = 0,
+    repeat: int = 10,
+    kernel: str | None = None,
+    variant: str | None = None,
+) -> Benchmark:
     """Run the described call ``repeat`` times on device ``ordinal`` of the first vendor that has devices.
 
+    Args:
+        name: the operator.
+        settings: the call, as ``explain`` takes it.
+        ordinal: the device.
+        repeat: calls that are timed.
+        kernel: run a candidate of this kernel instead of the chosen one.
+        variant: run this variant.
+
     Raises:
-        NoDeviceError: no GPU here. NoBundleError, NoOperatorError, ArgumentError, NoKernelError: as in a call.
+        NoDeviceError: no GPU here. NoBundleError, NoOperatorError, ArgumentError: as in a call, or no candidate has the name.
+        NoKernelError: no candidate takes the call, or the named one does not.
     """
     facts, path = _device(ordinal)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
@@ -64,7 +88,7 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     memory = DeviceMemory(facts, path)
     try:
         tensors = [tensor and _allocated(memory, tensor, facts) for tensor in described]
-        operator = dispatch.operator(name)
+        operator, ran = _candidate(name, facts, tensors, attributes, kernel, variant)
 
         def once() -> tuple[float, float]:
             start = time.perf_counter()
@@ -80,8 +104,28 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     host, whole = (sorted(column)[len(runs) // 2] for column in zip(*runs, strict=True))
     size = sum(tensor_bytes(tensor) for tensor in described if tensor)
     return Benchmark(
-        name, str(facts), facts.target, call, repeat, host, whole, size, counters, embedded(path)
-    )
+        name, str(facts), facts.target, call, repeat, host, whole, size, counters, embedded(path),
+        ran["kernel"], ran["variant"], ran["backend"],
+    )  # fmt: skip
+
+
+def _candidate(
+    name: str,
+    facts: device.DeviceFacts,
+    tensors: list[Any],
+    attributes: list[Any],
+    kernel: str | None,
+    variant: str | None,
+) -> tuple[Operator, DecisionInfo]:
+    """Find what to run: the operator of live calls, or one that launches the named candidate."""
+    operator = dispatch.operator(name)
+    bundles = dispatch.bundles_of(facts.arch, str(facts))
+    tables = dispatch.tuned_tables(name, facts.target, facts.compute_units, bundles)
+    decisions = operator.explain(bundles, facts.compute_units, tensors, attributes, tables)
+    found = candidates.pick(name, decisions, kernel, variant)
+    if kernel is None and variant is None:
+        return operator, found
+    return candidates.forced(name, found, bundles, facts.compute_units), found
 
 
 def tensor_bytes(described: tuple[Any, ...]) -> int:

@@ -1,0 +1,1 @@
+"""Kernels chosen by time on a card, for ``aiter-prebuilt tune``."""
