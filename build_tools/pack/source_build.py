@@ -195,7 +195,7 @@ def _compiler(folder: Path) -> Iterator[dict[str, Any]]:
         name, _, value = QUESTIONS.partition("=")
         yield {f"{_DEFINE}{name}": value}
     finally:
-        for name, value in before.items():
-            os.environ.pop(name, None)
-            if value is not None:
-                os.environ[name] = value
+        for variable, old in before.items():
+            os.environ.pop(variable, None)
+            if old is not None:
+                os.environ[variable] = old
