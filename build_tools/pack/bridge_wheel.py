@@ -14,7 +14,8 @@ from build_tools.tools import pins
 
 DISTRIBUTION: Final = f"{RUNTIME}-bridge"
 PACKAGE: Final = "aiter_prebuilt_bridge"
-#: What each start of Python imports: one file, beside the package.
+#: What each start of Python imports, beside the package. In the wheel it is a folder with this one file: uv's uninstall removes
+#: the bytecode of a folder, and not that of a file in site-packages.
 MODULE: Final = f"{PACKAGE}_hook"
 TAG: Final = "py3-none-any"
 #: ``site`` executes a line that begins with import.
@@ -40,7 +41,7 @@ _ABOUT: Final = dist_info.About(
 def build_bridge_wheel(root: Path, output: Path) -> Path:
     """Pack the bridge's wheel into ``output``; the same sources give the same bytes."""
     names = source_files(root)
-    inside = {name.removeprefix("src/"): (root / name).read_bytes() for name in names}
+    inside = {_place(name): (root / name).read_bytes() for name in names}
     inside[f"{PACKAGE}.pth"] = HOOK.encode()
     inside[f"{PACKAGE}.start"] = START.encode()
     bill = sbom.Bill(
@@ -56,6 +57,11 @@ def build_bridge_wheel(root: Path, output: Path) -> Path:
     path = output / f"{stem}-{TAG}.whl"
     write_members(path, inside | dist_info.members(_ABOUT, bill, root, pins.load(root)))
     return path
+
+
+def _place(name: str) -> str:
+    """Return where a file of the repository lies in the wheel."""
+    return f"{MODULE}/__init__.py" if name == f"src/{MODULE}.py" else name.removeprefix("src/")
 
 
 def source_files(root: Path) -> tuple[str, ...]:

@@ -73,7 +73,8 @@ def compile_runtime_wheel(root: Path) -> bytes:
     """
     pinned = pins.load(root)
     files = (pins.FILE, *_WHEEL_FILES, *source_files(root))
-    key = key_of(root, files, (Path(__file__), Path(host.__file__)), sbom.builders(*_BUILDERS))
+    code = (Path(__file__), Path(__file__).with_name("source_build.py"), Path(host.__file__))
+    key = key_of(root, files, code, sbom.builders(*_BUILDERS))
     with tempfile.TemporaryDirectory(prefix="runtime-wheel-") as folder:
         return kept(root, "runtime-wheel", key, lambda: _compiled(root, Path(folder), pinned))
 

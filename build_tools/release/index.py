@@ -37,6 +37,10 @@ else:
 #: The folder that an installer is told of, and the one of the files.
 SIMPLE: Final = "simple"
 FILES: Final = "files"
+#: One page with a link to every file, for ``pip install --no-index --find-links``: it has the hashes, as the index has.
+LINKS: Final = "links.html"
+#: Whose versions ``yanked.toml`` names; other projects' wheels may lie beside them.
+OURS: Final = "aiter-prebuilt"
 #: What the name of a wheel's metadata ends with, behind the wheel's own.
 METADATA: Final = ".metadata"
 YANKED: Final = Path(__file__).with_name("yanked.toml")
@@ -153,13 +157,13 @@ def listed(wheel: Path, reasons: Mapping[str, str]) -> Listed:
         wheel.name,
         sha256_file(wheel),
         told.get("requires_python", ""),
-        reason_for(str(version), reasons),
+        reason_for(str(version), reasons) if name.startswith(OURS) else None,
         metadata,
     )
 
 
 def write_index(folder: Path, wheels: Iterable[Listed]) -> None:
-    """Write the pages of an index in ``folder / simple``.
+    """Write the pages of an index in ``folder / simple``, and one page with all links.
 
     Its files lie in ``folder / files``, where each wheel gets its metadata beside it (PEP 658).
     """
@@ -175,16 +179,20 @@ def write_index(folder: Path, wheels: Iterable[Listed]) -> None:
     for name in names:
         rows = (_link(wheel) for wheel in sorted(projects[name], key=lambda each: each.file))
         write_atomic(simple / name / "index.html", _page(f"Links for {name}", rows))
+    every = (
+        _link(wheel, FILES) for name in names for wheel in sorted(projects[name], key=lambda each: each.file)
+    )
+    write_atomic(folder / LINKS, _page("All files", every))
 
 
-def _link(wheel: Listed) -> str:
+def _link(wheel: Listed, files: str = f"../../{FILES}") -> str:
     more = f' data-requires-python="{html.escape(wheel.requires)}"' if wheel.requires else ""
     if wheel.yanked is not None:
         more += f' data-yanked="{html.escape(wheel.yanked)}"'
     digest = hashlib.sha256(wheel.metadata).hexdigest()
     # PEP 714's name, and the one that pip before 23.3 looks for.
     more += f' data-core-metadata="sha256={digest}" data-dist-info-metadata="sha256={digest}"'
-    address = f"../../{FILES}/{quote(wheel.file)}#sha256={wheel.sha256}"
+    address = f"{files}/{quote(wheel.file)}#sha256={wheel.sha256}"
     return f'<a href="{address}"{more}>{html.escape(wheel.file)}</a>'
 
 

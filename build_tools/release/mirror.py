@@ -7,40 +7,55 @@ from __future__ import annotations
 import html
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
+from packaging.metadata import parse_email
+
 from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
+from aiter_prebuilt.contract.targets import TARGETS
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import MirrorError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import write_atomic
 from build_tools.pack.archive import RUNTIME
-from build_tools.release.index import FILES, SIMPLE, listed, write_index, yanked
+from build_tools.release.index import FILES, LINKS, SIMPLE, listed, write_index, yanked
 from build_tools.release.sign import Signer, write_sums
 
 PAGE: Final = "README.md"
+_ENGINE: Final = "amd-aiter"
 _TEXT: Final = """# aiter-prebuilt, to be installed without a network
 
-Everything that machines with an AMD GPU need is in this folder; nothing is fetched. Written by aiter-prebuilt {version}.
+Wheels for machines with an AMD GPU, and an index of them; nothing is fetched. Written by aiter-prebuilt {version}.
 
 1. Before you carry it: `sha256sum -c SHA256SUMS` in this folder must say OK for every line{signed}
 2. Where it arrives, again the same; copying can go wrong.
 3. Install, with FOLDER the absolute path of this folder:
 
-       python3 -m pip install --isolated --index-url file://FOLDER/{simple} 'aiter-prebuilt[{extras}]'
+       python3 -m pip --isolated install --no-index --find-links file://FOLDER/{links} 'aiter-prebuilt[{extras}]'
 
-   (`--isolated`: no setting of this machine names another index. uv: `uv pip install --no-config --index-url
-   file://FOLDER/{simple} ...`.) Name one of the extras: {all_extras}.
-   torch and the engine are not in here; nothing of this needs them to be installed.
+   (`--isolated --no-index`: no setting of this machine names another index. uv: `uv pip install --no-config --index-url
+   file://FOLDER/{simple} ...`.) Name the extras of your GPU: {all_extras}.
 4. `aiter-prebuilt doctor` says what it found; `aiter-prebuilt verify` checks every code object{keys}.
+
+| GPU | extras here |
+|---|---|
+{gpus}
+
+{engine}{missing}
 
 | file | bytes | yanked |
 |---|---|---|
 {rows}
 """
+#: Of a folder with AITER, and of one without.
+_AITER: Final = """AITER itself is here, for the bridge: `amd-aiter` and what it asks for, except torch, for CPython
+{python}. Add it to the line above. torch and the engine are not in here; they come with your engine's image."""
+_NO_AITER: Final = """AITER (`amd-aiter`), torch and the engine are not in here; they come with your engine's image, and only
+the bridge needs them. `mirror deploy --aiter` brings `amd-aiter`."""
 _SIGNED: Final = """, and
    `minisign -Vm SHA256SUMS -p KEY` that it is signed with the key {numbers}. For a first installation, take KEY from SECURITY.md
    of the project's repository, and minisign from your system: neither from this folder. Later, the installed
@@ -103,17 +118,23 @@ def _put(source: Path, target: Path) -> None:
 
 
 def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[Signer]) -> None:
-    distributions = {name.split("-")[0].replace("_", "-") for name, _ in rows} - {RUNTIME}
-    extras = sorted(name.removeprefix(f"{RUNTIME}-") for name in distributions)
+    ours = {name for name in (_project(file) for file, _ in rows) if name.startswith(f"{RUNTIME}-")}
+    extras = sorted(name.removeprefix(f"{RUNTIME}-") for name in ours)
     # A bridge or a cache has no code objects of its own: who copies the line is to have some.
     bundled = [name for name in extras if name.startswith("gfx")]
     numbers = " or ".join(signer.number for signer in keys)
+    (aiter,) = ([name for name, _ in rows if _project(name) == _ENGINE] or [""])[-1:]
+    python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     text = _TEXT.format(
         version=VERSION,
         simple=SIMPLE,
+        links=LINKS,
         signed=_SIGNED.format(numbers=numbers) if keys else _UNSIGNED,
         extras=next(iter(bundled or extras), ""),
         all_extras=", ".join(f"`{name}`" for name in extras),
+        gpus="\n".join(_gpus(extras)),
+        engine=_AITER.format(python=python) if aiter else _NO_AITER,
+        missing=_missing(folder, extras),
         keys="; `--key KEY`, who signed them" if _signed(folder) else "",
         rows="\n".join(
             f"| `{FILES}/{name}` | {(folder / FILES / name).stat().st_size} | {_cell(why or '')} |"
@@ -121,6 +142,40 @@ def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[S
         ),
     )
     write_atomic(folder / PAGE, text.encode())
+
+
+def _project(file: str) -> str:
+    """Return the project of a wheel's file name."""
+    return file.partition("-")[0].replace("_", "-")
+
+
+def _gpus(extras: Sequence[str]) -> list[str]:
+    """Return the rows of the table from GPUs to the extras that the folder has for them."""
+    rows = []
+    for facts in TARGETS.values():
+        mine = [name for name in extras if facts.extra in name.split("-")]
+        if mine:
+            rows.append(f"| {', '.join(facts.devices)} | {', '.join(f'`{name}`' for name in mine)} |")
+    targets = {facts.extra for facts in TARGETS.values()}
+    others = [f"`{name}`" for name in extras if not targets & set(name.split("-"))]
+    return [*rows, *([f"| any of them, beside its own | {', '.join(others)} |"] if others else [])]
+
+
+def _missing(folder: Path, extras: Sequence[str]) -> str:
+    """Name the extras that the newest runtime wheel has and the folder has no wheel for, and what builds them."""
+    wheels = sorted((folder / FILES).glob(f"{RUNTIME.replace('-', '_')}-*.whl"))
+    if not wheels:
+        return ""
+    with ZipFile(wheels[-1]) as archive:
+        (name,) = (each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+        told, _ = parse_email(archive.read(name))
+    absent = sorted(set(told.get("provides_extra", [])) - set(extras))
+    if not absent:
+        return ""
+    return (
+        f"\n\nNot in this folder: {', '.join(f'`{each}`' for each in absent)}. In a checkout with torch's CPU build, "
+        "`python3 -m nox -s wheels` builds all of them."
+    )
 
 
 def _signed(folder: Path) -> bool:

@@ -77,6 +77,25 @@ def fill(root: Path, folder: Path, tests: bool, keys: Sequence[Signer], say: Say
     return sum(1 for _ in packages.iterdir())
 
 
+def aiter(root: Path, folder: Path, say: Say) -> list[Path]:
+    """Fetch AITER's pinned wheel, and what its metadata asks for except torch, into ``folder``; the wheels.
+
+    Raises:
+        MirrorError: pip cannot get one of them.
+        FetchError: AITER's wheel is not to be had.
+        ManifestError: the pins cannot be read.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for tree in pins.load(root).trees.values():
+        say(f"AITER's wheel {tree.archive.file}")
+        target = folder / tree.archive.file
+        with tempfile.TemporaryDirectory(prefix="mirror-") as found:
+            write_atomic(target, archive_of(tree.archive, Path(found)).read_bytes())
+    say("what it asks for, by the hashes of its lock")
+    _download(folder, "--no-deps", "--require-hashes", "-r", str(root / locks.path_of("server")))
+    return sorted(folder.glob("*.whl"))
+
+
 def _download(packages: Path, *words: str) -> None:
     """Everything as wheels: the code of an archive would run to say what it needs."""
     command: list[str | Path] = [sys.executable, "-m", "pip", "download", "-q", "-d", packages]

@@ -159,7 +159,9 @@ def _download(pin: SourcePin, folder: Path) -> Path:
     command += ["--no-build-isolation", "--progress-bar=off", "--no-input", "--disable-pip-version-check"]
     # All of this environment: proxies, certificates and PIP_* are in it.
     # pip before 25.3 asks the backend of an archive without pyproject.toml only when it is told to; newer ones always do.
-    env = {**os.environ, "PYTHONPATH": str(_BACKEND), "PIP_USE_PEP517": "1"}
+    # In the environment that pip makes for a build, PYTHONPATH is where that pip itself is found.
+    places = os.pathsep.join([str(_BACKEND), *filter(None, [os.environ.get("PYTHONPATH")])])
+    env = {**os.environ, "PYTHONPATH": places, "PIP_USE_PEP517": "1"}
     outcome = run(command, env=env, timeout=_TIMEOUT)
     path = folder / "found" / pin.file
     if outcome.ok and path.is_file():

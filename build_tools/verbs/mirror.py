@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -23,15 +24,24 @@ def mirror() -> None:
     "--wheels", type=click.Path(exists=True, file_okay=False, path_type=Path), default=options.ROOT / "dist",
     show_default="dist", help="The folder of wheels to put into it.",
 )  # fmt: skip
+@click.option("--aiter", is_flag=True, help="Also AITER's pinned wheel and what it asks for, except torch.")
 @options.signing_keys
-def deploy(folder: Path, wheels: Path, keys: tuple[Path, ...]) -> None:
+def deploy(folder: Path, wheels: Path, aiter: bool, keys: tuple[Path, ...]) -> None:
     """To install from: wheels, a package index of files, SHA256SUMS, and a page for the person who carries it."""
+    from build_tools.release import mirror_build
     from build_tools.release.mirror import deploy as fill
 
     with ExitStack() as stack:
-        names = fill(sorted(wheels.glob("*.whl")), folder, options.signers_of(stack, keys))
+        signing = options.signers_of(stack, keys)
+        found = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-")))
+        more = mirror_build.aiter(options.ROOT, found, _say) if aiter else []
+        names = fill(sorted(wheels.glob("*.whl")), folder, signing, more)
     for name in names:
         click.echo(name)
+    if not keys:
+        _say(
+            f"{folder} is not signed: nobody vouches for it. Name a key with --key, which `release keygen` makes"
+        )
 
 
 @example("mirror build FOLDER")
@@ -45,5 +55,9 @@ def build(folder: Path, tests: bool, keys: tuple[Path, ...]) -> None:
 
     with ExitStack() as stack:
         signing = options.signers_of(stack, keys)
-        count = fill(options.ROOT, folder, tests, signing, lambda words: click.echo(words, err=True))
+        count = fill(options.ROOT, folder, tests, signing, _say)
     click.echo(f"{count} files in {folder}")
+
+
+def _say(words: str) -> None:
+    click.echo(words, err=True)

@@ -27,6 +27,8 @@ _NETWORK: Final = (
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
     "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "UV_CACHE_DIR",
 )  # fmt: skip
+#: The step that starts a container; ``image.py`` runs what cibuildwheel would run in it.
+_RUNTIME: Final = "ci/provider.sh runtime"
 _GH: Final = """#!/bin/sh
 printf 'gh %s\\n' "$*"
 for word; do case $word in dist/*) test -e "$word" || { echo "no such file: $word"; exit 1; };; esac; done
@@ -158,7 +160,7 @@ def _run_step(machine: Machine, step: Step, context: Context) -> None:
     click.echo(f"  {title}")
     with machine.log.open("a", encoding="utf-8") as log:
         log.write(f"\n== {title}\n")
-    if step.uses == "pypa/cibuildwheel":
+    if step.run.strip() == _RUNTIME:
         cibuildwheel(machine, step)
     elif step.uses:
         if step.uses not in ACTIONS:

@@ -204,8 +204,8 @@ inline constexpr int kMemberSsize = 19;
 inline constexpr int kMemberReadOnly = 1;
 inline constexpr std::size_t kVectorcallOffsetFlag = std::size_t{1} << (8 * sizeof(std::size_t) - 1);
 
-using DescriptorGet = PyObject* (*)(PyObject * descriptor, PyObject* object, PyObject* type);
-using Vectorcall = PyObject* (*)(PyObject * callable, PyObject* const* args, std::size_t count, PyObject* names);
+using DescriptorGet = PyObject* (*)(PyObject* descriptor, PyObject* object, PyObject* type);
+using Vectorcall = PyObject* (*)(PyObject* callable, PyObject* const* args, std::size_t count, PyObject* names);
 
 inline PyTypeObject* type_of(PyObject* object) { return object->ob_type; }
 inline bool has_flag(PyObject* object, unsigned long flag) { return (PyType_GetFlags(type_of(object)) & flag) != 0; }

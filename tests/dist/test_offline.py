@@ -53,29 +53,19 @@ def test_wheels_are_installed_from_a_mirror(dist: Path, tmp_path: Path, alone: t
     assert sums.returncode == 0
     environment = make_environment(tmp_path / "environment")
     python = environment.folder / "bin" / "python"
-    index = f"file://{folder}/simple"
-    pip = [
-        sys.executable,
-        "-m",
-        "pip",
-        "--isolated",
-        "--python",
-        str(python),
-        "install",
-        "-q",
-        "--index-url",
-        index,
-    ]
+    pip = [sys.executable, "-m", "pip", "--isolated", "--python", str(python), "install", "-q", "--no-index"]
+    pip += ["--find-links", f"file://{folder}/links.html"]
     done = _run([*alone, *pip, "aiter-prebuilt[gfx950,emulator]"], tmp_path / "home", tmp_path)
     assert done.returncode == 0, done.stderr
     command = str(environment.folder / "bin" / "aiter-prebuilt")
     listed = _run([*alone, command, "list", "--json"], tmp_path / "home", tmp_path)
     assert {row["target"] for row in json.loads(listed.stdout)["kernels"]} == {"gfx950"}, listed.stderr
-    # A file that is not the one that the index tells of is refused by pip.
+    # A file that is not the one that the page or the index tells of is refused by pip.
     (wheel,) = (folder / "files").glob("aiter_prebuilt_gfx942-*.whl")
     wheel.write_bytes(wheel.read_bytes() + b"\0")
-    refused = _run([*alone, *pip, "aiter-prebuilt[gfx942]"], tmp_path / "home", tmp_path)
-    assert refused.returncode != 0 and "DO NOT MATCH THE HASHES" in refused.stderr
+    for place in (pip, [*pip[:-3], "--index-url", f"file://{folder}/simple"]):
+        refused = _run([*alone, *place, "aiter-prebuilt[gfx942]"], tmp_path / "home", tmp_path)
+        assert refused.returncode != 0 and "DO NOT MATCH THE HASHES" in refused.stderr
 
 
 @pytest.mark.airgap

@@ -70,11 +70,14 @@ NOT_CHECKOUT: Final = {
 #: Beginnings of commands that are neither ours nor harmless, and why no test types them.
 NOT_OURS: Final = {
     "python3 -m pip install": "changes the reader's Python",
+    "python3 -m pip --isolated install": "needs a mirror; tests/dist/test_offline.py",
     "python3 -m nox": "a session takes minutes; CI runs each",
     "python3 -m venv": "needs the network; nox -s airgap",
     "pip install --no-deps --require-hashes": "needs the network; nox -s airgap",
     "export ": "sets variables of the reader's shell",
     "gh attestation verify": "needs GitHub and a published wheel",
+    "docker ": "needs a container engine; nox -s images",
+    "sbatch ": "needs a Slurm cluster",
     "sha256sum -c SHA256SUMS": "needs a mirror; tests/dist/test_offline.py",
     ".ci/run": "runs all tests, this one too",
     "python ci/gpu_check.py": "needs a GPU",

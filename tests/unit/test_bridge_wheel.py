@@ -37,7 +37,7 @@ def test_it_holds_the_package_the_hook_and_the_folder_that_is_never_written(whee
         "aiter_prebuilt_bridge",
         "aiter_prebuilt_bridge.pth",
         "aiter_prebuilt_bridge.start",
-        "aiter_prebuilt_bridge_hook.py",
+        "aiter_prebuilt_bridge_hook",
         info,
     }
     assert "aiter_prebuilt_bridge/jit/build/README.txt" in found

@@ -47,25 +47,27 @@ def test_shards_are_as_many_as_their_seconds_ask_for(rows: list[matrix.Row]) -> 
         ), row
 
 
-def test_shards_cover_each_bundle_once() -> None:
-    bundles: list[matrix.Row] = [
-        {"target": "gfx942", "profile": "ck-free", "extra": "gfx942", "distribution": "d", "shards": 3},
-        {"target": "gfx950", "profile": "ck-full", "extra": "gfx950-ck", "distribution": "e", "shards": 1},
-    ]
-    made = matrix.shards(bundles)
+BUNDLES: list[matrix.Row] = [
+    {"target": "gfx942", "profile": "ck-free", "extra": "gfx942", "distribution": "d", "shards": 3},
+    {"target": "gfx950", "profile": "ck-full", "extra": "gfx950-ck", "distribution": "e", "shards": 1},
+]
+
+
+def test_units_cover_each_bundle_once() -> None:
+    made = matrix.units(BUNDLES)
+    assert [row["unit"] for row in made] == [1, 2, 3, 4]
     assert [row["shard"] for row in made] == ["1/3", "2/3", "3/3", "1/1"]
     assert [row["target"] for row in made] == ["gfx942"] * 3 + ["gfx950"]
-    assert json.loads(matrix.render_matrix(bundles))["shards"] == made
+    assert json.loads(matrix.render_matrix(BUNDLES))["units"] == made
 
 
-def test_the_workflow_gets_one_line_per_shard_at_the_place_of_the_marker() -> None:
-    bundles: list[matrix.Row] = [
-        {"target": "gfx942", "profile": "ck-free", "extra": "x", "distribution": "d", "shards": 2}
-    ]
-    text = matrix.render_workflow(bundles, "a:\n    @BUNDLES@\nb: 1")
+def test_a_pipeline_gets_the_number_of_units_and_a_line_for_each_at_the_marker() -> None:
+    text = matrix.render_pipeline(BUNDLES[:1], "jobs: @COUNT@\na:\n    @UNITS@\nb: 1/@COUNT@")
     assert text.splitlines() == [
+        "jobs: 3",
         "a:",
-        '    - { number: 1, target: "gfx942", profile: "ck-free", shard: "1/2" }',
-        '    - { number: 2, target: "gfx942", profile: "ck-free", shard: "2/2" }',
-        "b: 1",
+        '    - { unit: 1, target: "gfx942", profile: "ck-free", shard: "1/3" }',
+        '    - { unit: 2, target: "gfx942", profile: "ck-free", shard: "2/3" }',
+        '    - { unit: 3, target: "gfx942", profile: "ck-free", shard: "3/3" }',
+        "b: 1/3",
     ]

@@ -10,6 +10,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from click.testing import CliRunner
 from support.bundles import small_root
 from support.releases import wheel as _wheel
 from support.verified import IMAGE, operator
@@ -20,6 +21,8 @@ from build_tools.pack import writer
 from build_tools.pack.archive import write_members
 from build_tools.release import index, mirror
 from build_tools.release.sign import new_key, signers
+from build_tools.tools import locks
+from build_tools.verbs import mirror as mirror_verb
 
 DATA = writer.encode(small_root(), (operator(),), writer.as_is([IMAGE]).frames)
 
@@ -184,7 +187,9 @@ def test_each_wheel_has_its_metadata_beside_it(dist: Path, tmp_path: Path) -> No
 def test_the_page_says_whether_it_is_signed_and_how_trust_begins(dist: Path, tmp_path: Path) -> None:
     _deploy(dist, tmp_path / "bare")
     bare = (tmp_path / "bare" / mirror.PAGE).read_text()
-    assert "**This folder is not signed**" in bare and "pip install --isolated --index-url" in bare
+    assert (
+        "**This folder is not signed**" in bare and "pip --isolated install --no-index --find-links" in bare
+    )
     secret, _ = new_key(tmp_path, "one", "")
     with ExitStack() as stack:
         mirror.deploy(sorted(dist.glob("*.whl")), tmp_path / "signed", signers(stack, [secret], ""))
@@ -198,3 +203,64 @@ def test_refuses_a_wheel_whose_name_would_be_markup(tmp_path: Path) -> None:
     odd = made.rename(made.with_name("aiter_prebuilt-0.2-py3-none-any](x)|.whl"))
     with pytest.raises(MirrorError, match="its name has letters that no wheel of a release has"):
         index.listed(odd, {})
+
+
+def test_the_page_has_the_extras_of_each_gpu_and_names_those_that_are_missing(tmp_path: Path) -> None:
+    dist = tmp_path / "dist"
+    for name in ("gfx942", "gfx942-ck", "bridge", "bridge-gfx950"):
+        _wheel(dist, f"aiter-prebuilt-{name}", "0.1")
+    told = "Metadata-Version: 2.4\nName: aiter-prebuilt\nVersion: 0.1\n" + "".join(
+        f"Provides-Extra: {name}\n" for name in ("gfx942", "bridge", "bridge-gfx942", "sm90")
+    )
+    write_members(
+        dist / "aiter_prebuilt-0.1-py3-none-any.whl", {"aiter_prebuilt-0.1.dist-info/METADATA": told.encode()}
+    )
+    _deploy(dist, tmp_path / "mirror")
+    page = (tmp_path / "mirror" / mirror.PAGE).read_text()
+    assert "| MI300X, MI325X, MI308X | `gfx942`, `gfx942-ck` |" in page
+    assert (
+        "| MI350X, MI355X | `bridge-gfx950` |" in page
+        and "| any of them, beside its own | `bridge` |" in page
+    )
+    assert "H100" not in page
+    assert "Not in this folder: `bridge-gfx942`, `sm90`. In a checkout" in page
+
+
+def test_aiter_lies_beside_our_wheels_and_our_yanks_are_not_its(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mirror, "yanked", lambda: {"0.1": "wrong"})
+    more = [_wheel(tmp_path / "more", "amd-aiter", "0.1"), _wheel(tmp_path / "more", "einops", "0.8.2")]
+    folder = tmp_path / "mirror"
+    mirror.deploy(sorted(dist.glob("*.whl")), folder, [], more)
+    assert "data-yanked" in (folder / "simple/aiter-prebuilt/index.html").read_text()
+    assert "data-yanked" not in (folder / "simple/amd-aiter/index.html").read_text()
+    page = (folder / mirror.PAGE).read_text()
+    assert "AITER itself is here" in page and "`einops`" not in page
+    _deploy(dist, tmp_path / "without")
+    assert "`mirror deploy --aiter` brings `amd-aiter`" in (tmp_path / "without" / mirror.PAGE).read_text()
+
+
+def test_one_page_links_every_file_with_its_hash(dist: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mirror"
+    names = _deploy(dist, folder)
+    links = re.findall(r'href="files/([^"#]*)#sha256=([0-9a-f]{64})"', (folder / index.LINKS).read_text())
+    assert [name for name, _ in links] == names
+    assert all(trust._sha256(folder / "files" / name) == digest for name, digest in links)
+    assert index.LINKS in (folder / "SHA256SUMS").read_text()
+
+
+def test_what_aiter_asks_for_is_locked_but_torch() -> None:
+    """The metadata of the pinned wheel: pybind11, pandas, einops, psutil."""
+    root = Path(__file__).resolve().parents[2]
+    locked = locks.pins_of(locks.read(root, "server"))
+    assert {"pybind11", "pandas", "einops", "psutil"} <= locked.keys() and "torch" not in locked
+
+
+def test_a_folder_that_nobody_signed_is_said_to_be(dist: Path, tmp_path: Path) -> None:
+    words = ["deploy", str(tmp_path / "mirror"), "--wheels", str(dist)]
+    done = CliRunner().invoke(mirror_verb.mirror, words)
+    assert done.exit_code == 0 and "is not signed: nobody vouches for it" in done.output
+    secret, _ = new_key(tmp_path, "one", "")
+    done = CliRunner().invoke(mirror_verb.mirror, [*words, "--key", str(secret)])
+    assert done.exit_code == 0 and "is not signed" not in done.output

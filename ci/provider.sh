@@ -1,0 +1,113 @@
+#!/bin/sh
+# One step of a release, on any CI service: ci/provider.sh plan | compile I/N | runtime | pack | publish
+#
+# Each step is a job of its own, on a clean checkout of one commit. A service hands the named folders on.
+#   plan         lint, then the units of ci/matrix.json, one a line
+#   compile I/N  units I, I+N, I+2N ... of ci/matrix.json                          -> build/store
+#   runtime      the runtime wheel in cibuildwheel's container: docker or podman   -> wheelhouse
+#   pack         build/store of all jobs laid over each other, wheelhouse          -> dist, build/site, build/screenshots
+#   publish      dist, signed, and a package index of it                           -> dist, build/mirror
+# `publish --install-only` makes the environments of publish before the key is there: what an index serves never runs beside it.
+#
+# CK: which instances of Composable Kernel (sample, curated, tuned). RUNTIME=none: no container here, nothing is compared with its wheel.
+# MINISIGN_KEY: the secret key, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/release.md.
+set -eu
+cd "$(dirname "$0")/.."
+CK=${CK:-curated}
+environment=build/provider
+
+fail() {
+  echo "error: ci/provider.sh: $1" >&2
+  exit 2
+}
+
+prepare() {
+  [ -x "$environment/bin/nox" ] && return
+  python3 -m venv --clear "$environment"
+  "$environment/bin/python" -m pip install --quiet --no-deps --require-hashes -r build_tools/locks/nox.txt "$@"
+}
+
+nox() {
+  "$environment/bin/python" -m nox "$@"
+}
+
+# The units of ci/matrix.json as words, or those of job I of N: ci/matrix_units.py says what is wrong with I/N.
+units() {
+  python3 ci/matrix_units.py "$@"
+}
+
+compile() {
+  mine=$(units "$1")
+  prepare
+  [ -n "$mine" ] || echo "job $1 has no unit: there are fewer units than jobs"
+  mkdir -p build/store
+  echo "$mine" | while read -r unit target profile shard; do
+    [ -n "$unit" ] || continue
+    echo "unit $unit: $target $profile $shard"
+    nox -s compile -- --target "$target" --profile "$profile" --shard "$shard" --ck "$CK" </dev/null
+  done
+}
+
+runtime() {
+  if [ "${RUNTIME:-}" = none ]; then
+    echo "RUNTIME=none: no wheel of cibuildwheel's container is made"
+    return
+  fi
+  command -v docker >/dev/null || command -v podman >/dev/null ||
+    fail "runtime needs docker or podman, and neither is here. Install one, or set RUNTIME=none for runtime and pack"
+  command -v docker >/dev/null || export CIBW_CONTAINER_ENGINE=podman
+  prepare -r build_tools/locks/container.txt
+  "$environment/bin/python" -m cibuildwheel --platform linux --output-dir wheelhouse
+}
+
+pack() {
+  [ -d build/store ] || fail "pack needs the build/store of every compile job. Download their artifacts first"
+  [ -d wheelhouse ] || [ "${RUNTIME:-}" = none ] ||
+    fail "pack needs the wheelhouse of the step runtime. Download its artifact, or set RUNTIME=none"
+  prepare
+  # What the shards compiled, and nothing else: a job that packs and compiles would hide that a shard is missing.
+  # A tenth of it is compiled again and compared: what came through artifacts is believed no further than that.
+  nox -s wheels -- --ck "$CK" --stored-only --recheck 1/10
+  nox -s reproduce
+  if [ -d wheelhouse ]; then nox -s same_runtime -- dist wheelhouse; fi
+  nox -s site
+  if command -v npx >/dev/null; then nox -s browser; else echo "no npx here: the page was not opened in a browser"; fi
+}
+
+publish() {
+  if [ "${1:-}" = --install-only ]; then
+    [ -z "${MINISIGN_KEY:-}" ] || echo "warning: the key is there while packages are installed" >&2
+    prepare
+    nox -s release mirror --install-only
+    return
+  fi
+  [ -n "${MINISIGN_KEY:-}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, or to a file with it"
+  [ -d dist ] || fail "publish needs the dist of the step pack. Download its artifact first"
+  [ -d .nox/release ] || fail "publish installs nothing. Run ci/provider.sh publish --install-only first"
+  folder=$(mktemp -d)
+  trap 'rm -rf "$folder"' EXIT # also where signing fails
+  if [ -f "$MINISIGN_KEY" ]; then
+    (umask 077 && cat "$MINISIGN_KEY" >"$folder/release.key")
+  else
+    (umask 077 && printf '%s\n' "$MINISIGN_KEY" >"$folder/release.key")
+  fi
+  unset MINISIGN_KEY
+  set -- --key "$folder/release.key"
+  nox -R -s release -- dist "$@" ${BUILDER:+--builder "$BUILDER"} ${RUN:+--invocation "$RUN"} ${SOURCE:+--source "$SOURCE"}
+  nox -R -s mirror -- build/mirror "$@"
+}
+
+step=${1:-}
+[ $# -eq 0 ] || shift
+case $step in
+plan)
+  prepare
+  nox -s lint
+  units
+  ;;
+compile) [ $# -eq 1 ] || fail "compile needs I/N, for example: ci/provider.sh compile 1/4" && compile "$1" ;;
+runtime) runtime ;;
+pack) pack ;;
+publish) publish "$@" ;;
+*) fail "the step is plan, compile I/N, runtime, pack or publish, not '$step'" ;;
+esac

@@ -1,0 +1,182 @@
+"""``ci/provider.sh``: the five steps that every CI service calls, and the pipelines that call them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "ci"))
+
+from matrix_units import units_of  # noqa: E402
+
+from build_tools.generate import matrix  # noqa: E402
+
+TABLE = {
+    "units": [
+        {"unit": number, "target": "gfx942", "profile": "ck-free", "shard": f"{number}/5"}
+        for number in range(1, 6)
+    ]
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """The script and its table in a folder of their own, where a stand-in for nox writes down how it is called."""
+    (tmp_path / "ci").mkdir()
+    for name in ("provider.sh", "matrix_units.py", "matrix.json"):
+        shutil.copy(ROOT / "ci" / name, tmp_path / "ci" / name)
+    programs = tmp_path / "build" / "provider" / "bin"
+    programs.mkdir(parents=True)
+    (programs / "nox").touch(mode=0o755)
+    (programs / "python").write_text(
+        f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nenv > "{tmp_path}/environment"\n'
+        'for each; do case "$each" in */release.key) cat "$each" >> '
+        f'"{tmp_path}/keys"; stat -c %a "$each" >> "{tmp_path}/modes";; esac; done\n',
+        encoding="utf-8",
+    )
+    (programs / "python").chmod(0o755)
+    return tmp_path
+
+
+def step(checkout: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(checkout / "home"),
+        "TMPDIR": str(checkout),
+        **variables,
+    }
+    return subprocess.run(
+        [str(checkout / "ci" / "provider.sh"), *words],
+        cwd="/", env=environment, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+
+
+def calls(checkout: Path) -> list[str]:
+    place = checkout / "calls"
+    return place.read_text(encoding="utf-8").splitlines() if place.exists() else []
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 5, 7])
+def test_every_unit_is_one_job_s(jobs: int) -> None:
+    parts = [units_of(TABLE, f"{index}/{jobs}") for index in range(1, jobs + 1)]
+    assert sorted(line for part in parts for line in part) == units_of(TABLE, "")
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+@pytest.mark.parametrize("part", ["0/2", "3/2", "1", "a/b", "1/0", "-1/2"])
+def test_refuses_a_part_that_is_none(part: str, checkout: Path) -> None:
+    with pytest.raises(ValueError, match="is not I/N with 1 <= I <= N"):
+        units_of(TABLE, part)
+    done = step(checkout, "compile", part)
+    assert done.returncode == 2 and "is not I/N" in done.stderr and not calls(checkout)
+
+
+def test_plan_lints_and_prints_the_units(checkout: Path) -> None:
+    done = step(checkout, "plan")
+    assert done.returncode == 0, done.stderr
+    assert calls(checkout) == ["-m nox -s lint"]
+    units = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["units"]
+    assert len(done.stdout.splitlines()) == len(units)
+
+
+def test_compile_takes_each_unit_of_its_job_from_the_table(checkout: Path) -> None:
+    units = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["units"]
+    done = step(checkout, "compile", "2/5", CK="sample")
+    assert done.returncode == 0, done.stderr
+    wanted = [row for row in units if row["unit"] % 5 == 2]
+    assert calls(checkout) == [
+        f"-m nox -s compile -- --target {row['target']} --profile {row['profile']} --shard {row['shard']} --ck sample"
+        for row in wanted
+    ]
+
+
+def test_pack_compiles_nothing_and_compares_with_the_wheel_of_the_container(checkout: Path) -> None:
+    assert "needs the build/store" in step(checkout, "pack").stderr
+    (checkout / "build" / "store").mkdir()
+    assert "needs the wheelhouse" in step(checkout, "pack").stderr and not calls(checkout)
+    (checkout / "wheelhouse").mkdir()
+    assert step(checkout, "pack").returncode == 0
+    assert calls(checkout)[:4] == [
+        "-m nox -s wheels -- --ck curated --stored-only --recheck 1/10",
+        "-m nox -s reproduce",
+        "-m nox -s same_runtime -- dist wheelhouse",
+        "-m nox -s site",
+    ]
+
+
+def test_without_a_container_the_runtime_step_says_so(checkout: Path) -> None:
+    (checkout / "programs").mkdir()
+    for name in ("sh", "dirname", "python3"):
+        found = shutil.which(name)
+        assert found is not None
+        (checkout / "programs" / name).symlink_to(found)
+    alone = str(checkout / "programs")
+    done = step(checkout, "runtime", PATH=alone)
+    assert done.returncode == 2 and "needs docker or podman, and neither is here" in done.stderr
+    done = step(checkout, "runtime", PATH=alone, RUNTIME="none")
+    assert done.returncode == 0 and "no wheel of cibuildwheel's container is made" in done.stdout
+
+
+def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(checkout: Path) -> None:
+    assert "set MINISIGN_KEY" in step(checkout, "publish").stderr
+    (checkout / "dist").mkdir()
+    assert "publish --install-only first" in step(checkout, "publish", MINISIGN_KEY="secret").stderr
+    assert not calls(checkout)
+    (checkout / ".nox" / "release").mkdir(parents=True)
+    named = {"BUILDER": "https://builder", "SOURCE": "https://source@refs/tags/v1"}
+    done = step(checkout, "publish", MINISIGN_KEY="secret\nkey", AITER_PREBUILT_KEY_PASSWORD="p", **named)
+    assert done.returncode == 0, done.stderr
+    signing, index = calls(checkout)
+    key = re.search(r"--key (\S+)", signing)
+    assert key is not None and not Path(key[1]).exists() and not Path(key[1]).parent.exists()
+    assert signing.startswith("-m nox -R -s release -- dist --key ")
+    assert signing.endswith("--builder https://builder --source https://source@refs/tags/v1")
+    assert index == f"-m nox -R -s mirror -- build/mirror --key {key[1]}"
+    assert (checkout / "keys").read_text(encoding="utf-8") == "secret\nkey\n" * 2
+    assert set((checkout / "modes").read_text(encoding="utf-8").split()) == {"600"}
+    assert "MINISIGN_KEY" not in (checkout / "environment").read_text(encoding="utf-8")
+
+
+def test_publish_takes_a_key_file_as_gitlab_and_jenkins_give_it(checkout: Path) -> None:
+    (checkout / "dist").mkdir()
+    (checkout / ".nox" / "release").mkdir(parents=True)
+    (checkout / "file").write_text("of a file\n", encoding="utf-8")
+    assert step(checkout, "publish", MINISIGN_KEY=str(checkout / "file")).returncode == 0
+    assert (checkout / "keys").read_text(encoding="utf-8") == "of a file\n" * 2
+
+
+def test_environments_are_made_before_the_key_is_there(checkout: Path) -> None:
+    done = step(checkout, "publish", "--install-only")
+    assert done.returncode == 0 and not done.stderr
+    assert calls(checkout) == ["-m nox -s release mirror --install-only"]
+    assert "the key is there" in step(checkout, "publish", "--install-only", MINISIGN_KEY="x").stderr
+
+
+def test_a_step_that_is_none_is_an_error(checkout: Path) -> None:
+    for words in ((), ("deploy",), ("compile",)):
+        done = step(checkout, *words)
+        assert done.returncode == 2 and "error: ci/provider.sh: " in done.stderr
+
+
+@pytest.mark.parametrize("path", matrix.PIPELINES, ids=str)
+def test_every_pipeline_calls_every_step(path: Path) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    called = set(re.findall(r"ci/provider\.sh (\w+)", text))
+    assert called == {"plan", "compile", "runtime", "pack", "publish"}
+    assert ".ci/run" in text and "publish --install-only" in text
+    count = len(json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["units"])
+    assert re.search(rf"\b{count}\b", text) and not re.search("@[A-Z]+@", text)
+
+
+def test_the_script_is_executable_and_posix() -> None:
+    path = ROOT / "ci" / "provider.sh"
+    assert os.access(path, os.X_OK)
+    assert subprocess.run(["sh", "-n", str(path)], check=False).returncode == 0
