@@ -21,5 +21,7 @@ def new_operator(name: str, like: str) -> None:
     for path in outputs.write(load(options.ROOT / "manifests"), options.ROOT):
         click.echo(f"{path.as_posix()}: generated")
     click.echo(
-        f"next: python -m build_tools lint && python -m build_tools build && python -m build_tools prove --operator {name}"
+        f'If AITER has no {name}, say why it is here: {name} = "reason" under [beyond] in manifests/modules.toml'
     )
+    verbs = (f"python -m build_tools {verb} --operator {name}" for verb in ("lint", "build", "prove"))
+    click.echo(f"next: {' && '.join(verbs)}")
