@@ -57,7 +57,8 @@ def bench(name: str, settings: Mapping[str, str], ordinal: int = 0, repeat: int 
     Raises:
         NoDeviceError: no GPU here. NoBundleError, NoOperatorError, ArgumentError, NoKernelError: as in a call.
     """
-    facts, path = _device(ordinal)
+    words = " ".join(["bench", name, *(f"{symbol}={value}" for symbol, value in settings.items())])
+    facts, path = _device(ordinal, words)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     block, _ = find_operator(name, serving, "bench")
     described, attributes, call = describe(block, settings, "aiter-prebuilt bench {words}")
@@ -93,7 +94,7 @@ def tensor_bytes(described: tuple[Any, ...]) -> int:
     return int(math.prod(shape)) * dtype.BY_NAME[kind].itemsize
 
 
-def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:
+def _device(ordinal: int, words: str) -> tuple[device.DeviceFacts, str]:
     for vendor in device.VENDORS:
         driver = device.probe(vendor)
         for facts in driver.devices:
@@ -102,7 +103,7 @@ def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:
     raise NoDeviceError(
         f"find device {ordinal}",
         "no driver reports it",
-        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt bench ...",
+        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt {words}",
     )
 
 
