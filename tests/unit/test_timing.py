@@ -171,7 +171,7 @@ def test_medians_of_calls_that_were_waited_for(
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-def test_a_time_says_whether_it_is_the_embedded_devices(
+def test_a_time_says_whether_it_is_the_emulators(
     embedded: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts: Any = SimpleNamespace(vendor="amd", ordinal=0, arch="gfx942", target="gfx942")
@@ -191,4 +191,4 @@ def test_a_time_says_whether_it_is_the_embedded_devices(
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
     options.json = False
     bench.execute(options)
-    assert ("the embedded device" in " ".join(capsys.readouterr().out.split())) is embedded
+    assert ("the emulator" in " ".join(capsys.readouterr().out.split())) is embedded

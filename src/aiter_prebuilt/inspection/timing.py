@@ -1,4 +1,4 @@
-"""One described call of an operator, run for real: how long it takes, and on the embedded device what it did.
+"""One described call of an operator, run for real: how long it takes, and on the emulator what it did.
 
 The call is described as for :mod:`aiter_prebuilt.inspection.decisions`. Memory comes from the driver; floating-point tensors hold
 values between -1 and 1, others zeros (a slot, an index and a count of 0 are valid everywhere).
@@ -108,7 +108,7 @@ def _device(ordinal: int, words: str) -> tuple[device.DeviceFacts, str]:
 
 
 def _counted(library: ctypes.CDLL, once: Any) -> dict[str, Any] | None:
-    """Run once, first, and read the embedded device's counters around it; it loads the code objects as well."""
+    """Run once, first, and read the emulator's counters around it; it loads the code objects as well."""
     if not hasattr(library, "apb_emulator_counters"):
         once()
         return None
