@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import click
@@ -101,7 +102,7 @@ def test_the_command_fits_the_machine(
     """Debian guards its Python against pip; a virtual environment's is free; nox may be there or not."""
     if guarded:
         (tmp_path / "EXTERNALLY-MANAGED").touch()
-    monkeypatch.setattr(environment.sysconfig, "get_path", lambda _name: str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(tmp_path))
     monkeypatch.setattr(environment, "find_spec", lambda _name: object() if nox else None)
     monkeypatch.setattr(sys, "base_prefix", "/usr")
     monkeypatch.setattr(sys, "prefix", "/home/me/.venv" if own else "/usr")
