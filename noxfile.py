@@ -1,12 +1,12 @@
 """The commands of this repository. A fresh machine needs Python and pip, nothing else: no apt, no root, no ROCm.
 
     python3 -m pip install -r build_tools/locks/nox.txt
-    python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the embedded device
+    python3 -m nox -s demo      from manifests to installed wheels, and every operator executed on the emulator
     python3 -m nox -s tests     all tests
-    python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the embedded device
+    python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the emulator
     python3 -m nox -s servers   wrappers of vLLM and SGLang on stock AITER through the bridge
     python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names
-    python3 -m nox -s prove     execute what has no receipt on the embedded device and write the receipts
+    python3 -m nox -s prove     execute what has no receipt on the emulator and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
@@ -251,7 +251,7 @@ def compile(session: nox.Session) -> None:
 
 @shared
 def prove(session: nox.Session) -> None:
-    """Execute what was built and has no receipt on the embedded device: manifests/<family>/receipts.json (``-- --all``: all)."""
+    """Execute what was built and has no receipt on the emulator: manifests/<family>/receipts.json (``-- --all``: all)."""
     build_tools(session, "build")
     build_tools(session, "develop")
     build_tools(session, "prove", *session.posargs)
@@ -260,7 +260,7 @@ def prove(session: nox.Session) -> None:
 
 @shared
 def reproduce(session: nox.Session) -> None:
-    """Compile the runtime's and the embedded device's wheels in two folders each, and compare the bytes."""
+    """Compile the runtime's and the emulator's wheels in two folders each, and compare the bytes."""
     install(session, *locks("test"))
     run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
 
@@ -372,7 +372,7 @@ def sanitize(session: nox.Session) -> None:
 @shared
 def demo(session: nox.Session) -> None:
     """Build the wheels of both AMD targets, install them in a clean environment, look at them there, and execute every operator's
-    golden calls on the embedded device: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
+    golden calls on the emulator: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
     """
     targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
     missing = install_torch(
@@ -464,7 +464,7 @@ def servers(session: nox.Session) -> None:
 
 @shared
 def peers(session: nox.Session) -> None:
-    """AITER's own ``op_tests`` under the bridge on the embedded device (``-- ROW ...``, ``-- --record``); AITER_DIR names the
+    """AITER's own ``op_tests`` under the bridge on the emulator (``-- ROW ...``, ``-- --record``); AITER_DIR names the
     checkout. Fails where a row of ``tests/data/peers.json`` has fewer right cases than before. All rows take hours.
     """
     install(session, *locks("test", "aiter"))

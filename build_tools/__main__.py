@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from build_tools.verbs.environment import COMMAND, UNUSABLE, missing
+from build_tools.verbs.environment import UNUSABLE, missing
 
 try:
     import click
@@ -95,9 +95,7 @@ def main() -> None:
         sys.exit(
             missing(
                 error,
-                f"pip install -r build_tools/locks/{GROUPS[error.name]}.txt"
-                if error.name in GROUPS
-                else COMMAND,
+                f"pip install -r build_tools/locks/{GROUPS[error.name]}.txt" if error.name in GROUPS else "",
             )
         )
     except OSError as error:

@@ -235,7 +235,7 @@ class MirrorError(BuildToolsError):
 
 
 class NotReadyError(BuildToolsError):
-    """A proof needs something that is not there: the bundles of a target, the embedded device, the native extension."""
+    """A proof needs something that is not there: the bundles of a target, the emulator, the native extension."""
 
     exit_code = 15
 

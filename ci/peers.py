@@ -1,4 +1,4 @@
-"""Run AITER's own ``op_tests`` under the bridge on the embedded device, and compare the number of right cases with the table.
+"""Run AITER's own ``op_tests`` under the bridge on the emulator, and compare the number of right cases with the table.
 
     AITER_DIR=/checkout python ci/peers.py [--record] [--record-fewer] [--jobs N] [--case-seconds S] [--row-seconds S] [ROW ...]
 

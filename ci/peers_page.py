@@ -22,7 +22,7 @@ NAMED: Final = 3
 INTRODUCTION: Final = """\
 # AITER's own tests
 
-`nox -s peers` runs AITER's `op_tests` under the bridge on the embedded device. The bridge is strict: it never lets AITER
+`nox -s peers` runs AITER's `op_tests` under the bridge on the emulator. The bridge is strict: it never lets AITER
 compile. AITER runs without FlyDSL. `AITER_DIR` names the checkout. `ci/peers.toml` holds the small shapes. The session fails
 if a row has fewer right cases than the table of the same checkout, `tests/data/peers.json`.
 
@@ -33,7 +33,7 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 | refused | Our function does not accept an argument, and names it. |
 | not replaced | We have no function for the name. AITER would compile its own kernel. |
 | triton | A Triton kernel for which no data wheel is installed. |
-| slow | The case took longer than a case may on the embedded device. |
+| slow | The case took longer than a case may on the emulator. |
 | other | Any other error. |
 | no comparison | The case launched kernels, and compared nothing. |
 | no kernel | The case passed, and launched no kernel. Or it launches none on any machine (1). |

@@ -1,7 +1,7 @@
 """A tree of kernels of one's own, which lies anywhere: what of this repository its manifests need, copied into it.
 
 A tree is built and proved as this repository is (``--root``): its manifests, sources, bundles and receipts are its own, the
-compilers, the runtime and the embedded device those of here. The copied files are facts about targets and pins of tools; a tree
+compilers, the runtime and the emulator those of here. The copied files are facts about targets and pins of tools; a tree
 whose copies are of another time is refused, since its bundles would not be what these tools make.
 """
 

@@ -36,7 +36,7 @@ _FOOT: Final = '''}
 AMDGPU_MACHS: Final = {facts.elf_mach: name for name, facts in TARGETS.items() if facts.vendor == "amd"} | {
     0x5F: "gfx9-4-generic"
 }
-#: Targets of AMD, which the embedded device executes.
+#: Targets of AMD, which the emulator executes.
 AMD: Final = tuple(name for name, facts in TARGETS.items() if facts.vendor == "amd")
 #: All targets as a message lists them.
 NAMES: Final = ", ".join(TARGETS)

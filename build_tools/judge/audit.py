@@ -20,7 +20,7 @@ from build_tools.records import (
     KernelFacts,
 )
 
-#: Code object versions that every supported ROCm loads, and the embedded device.
+#: Code object versions that every supported ROCm loads, and the emulator.
 VERSIONS: Final = (4, 5, 6)
 _OLDEST: Final = VERSIONS[0]
 #: Bytes from which on a text in megabytes of machine code is no accident.

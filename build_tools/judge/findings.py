@@ -1,4 +1,4 @@
-"""Findings of the embedded device in code objects of others.
+"""Findings of the emulator in code objects of others.
 
 They are in ``hsa/findings.toml``.
 
@@ -28,7 +28,7 @@ else:
 
 FILE: Final = "hsa/findings.toml"
 EDITION: Final = 1
-#: What the embedded device looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
+#: What the emulator looks at while it executes for a receipt (``AITER_PREBUILT_EMULATOR_CHECKS=all``).
 EMBEDDED_CHECKS: Final = "addresses, lds, races, hazards, alignment"
 #: Checks whose findings it can pass over; it cannot go on after an address that is not there.
 _PASSABLE: Final = ("lds", "races", "hazards", "alignment")
@@ -179,7 +179,7 @@ def served(findings: Iterable[Finding], code_objects: Collection[str]) -> tuple[
 def checks(findings: Iterable[Finding], code_objects: Collection[str]) -> str:
     """Describe the checks of an execution, as a receipt has them.
 
-    They are those of the embedded device, with the findings that it passes over in these code objects.
+    They are those of the emulator, with the findings that it passes over in these code objects.
     """
     passed = sorted(
         {f"{finding.check} at {finding.kernel}+{finding.place}" for finding in served(findings, code_objects)}

@@ -446,7 +446,7 @@ class Manifest(Record):
 
     @property
     def amd(self) -> dict[str, Target]:
-        """Targets of AMD, which the embedded device executes."""
+        """Targets of AMD, which the emulator executes."""
         return {name: target for name, target in self.targets.items() if target.vendor == "amd"}
 
     def of_sets(self) -> frozenset[tuple[str, str]]:

@@ -2,7 +2,7 @@
 
 METADATA, WHEEL, licences and the bill of materials.
 
-For the wheels that no build backend makes (bundles, the embedded device); the runtime's comes from scikit-build-core. The fields
+For the wheels that no build backend makes (bundles, the emulator); the runtime's comes from scikit-build-core. The fields
 are checked and written by ``packaging`` (core metadata 2.4, PEP 639), RECORD is added by :mod:`build_tools.pack.archive`.
 """
 

@@ -1,4 +1,4 @@
-"""The embedded device: compile ``csrc/emulator`` with the hermetic host compiler, and pack it with its Python package as a wheel.
+"""The emulator: compile ``csrc/emulator`` with the hermetic host compiler, and pack it with its Python package as a wheel.
 
 The decoder's tables are made from the pinned tinygrad package while it compiles; nothing of that package is in the wheel but
 the facts. The compile works in ``build/emulator`` and is incremental; the linked file does not say where it was built, so it is
@@ -30,7 +30,7 @@ _SUFFIXES: Final = frozenset((".py", ".typed", ".cpp", ".h", ".inc", ".txt", ".m
 _BUILDERS: Final = ("cmake", "ninja")
 _ABOUT: Final = dist_info.About(
     summary="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor",
-    description=f"The embedded device of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.\n"
+    description=f"The emulator of [{RUNTIME}](https://pypi.org/project/{RUNTIME}/): HIP's C API over emulated GPUs.\n"
     "Any HIP program opens it by path; `aiter-prebuilt-emulator run -- COMMAND` sets the variables.\n"
     "The processor must have AVX2 and FMA.\n",
     requires=(),

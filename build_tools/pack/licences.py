@@ -25,7 +25,7 @@ RUNTIME: Final = "runtime"
 TRITON_NVIDIA: Final = "triton-nvidia"
 #: The pseudo-backend of HIP sources for NVIDIA's targets: our own, with no header and no library of anybody else.
 HIP_NVIDIA: Final = "hip-nvidia"
-#: The pseudo-backend of what is linked into the embedded device, or is a fact in its tables.
+#: The pseudo-backend of what is linked into the emulator, or is a fact in its tables.
 EMULATOR: Final = "emulator"
 
 

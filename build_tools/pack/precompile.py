@@ -19,7 +19,7 @@ COMPILES: Final[tuple[Callable[[Path], object], ...]] = (compile_runtime_wheel, 
 
 @contextmanager
 def host_ahead(root: Path) -> Iterator[None]:
-    """Compile the runtime and the embedded device into ``build/host`` beside what is done meanwhile; waits for them at its end.
+    """Compile the runtime and the emulator into ``build/host`` beside what is done meanwhile; waits for them at its end.
 
     Raises:
         ToolchainError, FetchError, WheelError: as those compiles. What failed inside comes first, and ends them.

@@ -1,4 +1,4 @@
-"""Calls that reach unproved code objects, executed on the embedded device with all checks on, and what they show, kept."""
+"""Calls that reach unproved code objects, executed on the emulator with all checks on, and what they show, kept."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Settings:
     """The settings of a proof.
 
     ``folders`` of bundles: the first that has the operators as they are now. No operators or targets: all (targets: those that
-    the embedded device can be). ``everything``: also recipes with a receipt. ``workers``: 0 is one per core. ``house``: the
-    repository whose runtime and embedded device execute; None: it is ``root``. ``program``: the Python program where operators
+    the emulator can be). ``everything``: also recipes with a receipt. ``workers``: 0 is one per core. ``house``: the
+    repository whose runtime and emulator execute; None: it is ``root``. ``program``: the Python program where operators
     are not the package's own.
     """
 
@@ -146,7 +146,7 @@ def _targets(settings: Settings, manifest: Manifest) -> list[str]:
         if name not in embedded:
             raise UsageError(
                 f"prove what was built for {name}",
-                f"the embedded device is one of {', '.join(embedded)}{suggestion(name, embedded)}",
+                f"the emulator is one of {', '.join(embedded)}{suggestion(name, embedded)}",
                 "A card proves other targets: python ci/gpu_check.py --record FILE where it is, "
                 "then python -m build_tools receipts FILE here",
             )

@@ -1,6 +1,6 @@
 """Prepare a proof.
 
-It needs a target's bundles as the sources are now, the embedded device and the native extension in ``src``.
+It needs a target's bundles as the sources are now, the emulator and the native extension in ``src``.
 """
 
 from __future__ import annotations
@@ -160,7 +160,7 @@ def _needed(
 
 
 def native_parts(root: Path) -> Path:
-    """Find the embedded device's library and the native extension.
+    """Find the emulator's library and the native extension.
 
     Both lie below ``root``.
 
@@ -170,6 +170,6 @@ def native_parts(root: Path) -> Path:
     missing = [name for name in (EXTENSION, LIBRARY) if not (root / "src" / name).is_file()]
     if missing:
         raise NotReadyError(
-            "execute kernels on the embedded device", f"src/{', src/'.join(missing)} is not there", _DEVELOP
+            "execute kernels on the emulator", f"src/{', src/'.join(missing)} is not there", _DEVELOP
         )
     return root / "src" / LIBRARY

@@ -31,7 +31,7 @@ _AGAIN: Final = (
 class Place:
     """The sources, bundles and target of executed calls.
 
-    ``library`` is the embedded device's, for those that run, and ``known`` the findings that it passes over
+    ``library`` is the emulator's, for those that run, and ``known`` the findings that it passes over
     (``judge/findings.py``). ``program``: the Python program where operators are not the package's own.
     """
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
-from rich.table import Table
 
 from aiter_prebuilt.contract.records import BACKENDS
 from build_tools.report.coverage import UNLISTED, Coverage, Row
@@ -23,10 +23,12 @@ def render(coverage: Coverage, console: Console) -> None:
     )
     console.print(f"profile {coverage.profile}, targets {', '.join(coverage.targets)}; cells count {source}")
     for category in dict.fromkeys(row.category for row in coverage.rows):
-        console.print(_table(category, coverage, console.width), "")
+        table = _table(category, coverage, console.width)
+        console.print(table, "", sep="\n", highlight=False, markup=False, soft_wrap=True)
     if coverage.built:
         console.print(
-            f"{coverage.unproved()} entries have no receipt: python -m build_tools report status names their kernels"
+            f"{coverage.unproved()} entries have no receipt. Their kernels: python -m build_tools report status",
+            soft_wrap=True,
         )
     gaps = coverage.gaps()
     covered = len(coverage.rows) - len(gaps)
@@ -42,25 +44,32 @@ def _folded(line: str, console: Console) -> None:
     console.print(folded, highlight=False, markup=False, soft_wrap=True)
 
 
-def _table(category: str, coverage: Coverage, width: int) -> Table:
-    """Columns are as wide in each category, so that they stand below each other."""
-    table = Table(
-        title=category.replace("_", " "), title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
-    )  # fmt: skip
+def _table(category: str, coverage: Coverage, width: int) -> str:
+    """Lay out one category. Columns are as wide in each category, so that they stand below each other."""
     rows = [(row, [_cell(row, backend, coverage) for backend in BACKENDS]) for row in coverage.rows]
     longest = max(len(row.operator) for row, _ in rows)
     widths = [
         max(len(backend), *(len(cells[place]) for _, cells in rows)) for place, backend in enumerate(BACKENDS)
     ]
-    room = width - sum(widths) - len(widths) - _STATUS
-    table.add_column("operator", overflow="fold", width=min(longest, 44, max(room, 12)))
-    for backend, size in zip(BACKENDS, widths, strict=True):
-        table.add_column(backend, width=size)
-    table.add_column("status", overflow="fold")
+    room = width - sum(widths) - len(widths) - _STATUS - 1
+    sizes = [max(len("operator"), min(longest, 44, max(room, 12))), *widths]
+    lines = [_line(("operator", *BACKENDS), sizes, "status")]
     for row, cells in rows:
         if row.category == category:
-            table.add_row(row.operator, *cells, row.status(coverage.targets, coverage.built))
-    return table
+            said = textwrap.wrap(
+                row.status(coverage.targets, coverage.built), max(width - sum(sizes) - len(sizes), 8)
+            )
+            # A name is never cut: a long one has a line for itself.
+            alone = len(row.operator) > sizes[0]
+            lines += [row.operator] if alone else []
+            lines.append(_line(("" if alone else row.operator, *cells), sizes, *said[:1]))
+            lines += [_line(("",) * len(sizes), sizes, more) for more in said[1:]]
+    widest = max(map(len, lines))
+    return "\n".join(line.ljust(widest) for line in (category.replace("_", " "), *lines))
+
+
+def _line(cells: Iterable[str], sizes: Sequence[int], last: str = "") -> str:
+    return " ".join([*(cell.ljust(size) for cell, size in zip(cells, sizes, strict=True)), last]).rstrip()
 
 
 def _heading(row: Row) -> str:

@@ -18,7 +18,6 @@ def render(beside: Beside, console: Console) -> None:
         f"AITER {beside.version}: assembled objects: {objects}; modules of Composable Kernel: {beside.modules().aiter}, and "
         f"{beside.tuning} for tuning; Triton sources: {beside.triton}",
         highlight=False,
-        soft_wrap=True,
     )
     table = Table(
         title="ours / AITER's", title_justify="left", box=None, pad_edge=False, padding=(0, 1, 0, 0)
@@ -38,7 +37,7 @@ def render(beside: Beside, console: Console) -> None:
     console.print(table)
     for share in beside.gaps():
         has = f"{share.operators.ours} of {share.operators.aiter} operators here"
-        console.print(f"AITER has nothing but CK for {share.title}: {has}", highlight=False, soft_wrap=True)
+        console.print(f"AITER has nothing but CK for {share.title}: {has}", highlight=False)
 
 
 def _cell(count: Count, known: bool = True) -> str:

@@ -1,4 +1,4 @@
-"""The predicted time of each candidate of a call: one of its workgroups on the embedded device, rounds and memory around it.
+"""The predicted time of each candidate of a call: one of its workgroups on the emulator, rounds and memory around it.
 
 A tuned row of a table of our own makes the runtime take a candidate, as a user's would. A sample is executed and no more, so that
 a call of any size takes a second or less.
@@ -30,7 +30,7 @@ _NO_TYPES: Final = "tuned rows name types, and it has none"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """The sources, bundles and embedded device of a prediction."""
+    """The sources, bundles and emulator of a prediction."""
 
     root: Path
     bundles: tuple[Path, ...]

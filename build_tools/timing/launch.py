@@ -1,4 +1,4 @@
-"""Run as a program: launches the kernels of a list on the embedded device, which writes what its timing model says of each.
+"""Run as a program: launches the kernels of a list on the emulator, which writes what its timing model says of each.
 
     python launch.py JOBS.json LIBRARY
 

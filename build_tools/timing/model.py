@@ -27,7 +27,7 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 def xcds(cus: int) -> int:
     """Count a card's XCDs from its compute units.
 
-    As the embedded device deals workgroups out.
+    As the emulator deals workgroups out.
     """
     return 8 if cus >= 128 else 4 if cus >= 64 else 1
 

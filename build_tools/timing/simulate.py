@@ -1,4 +1,4 @@
-"""Cycles of one workgroup of each kernel of a family: a tile at two values of K, by the embedded device's timing model."""
+"""Cycles of one workgroup of each kernel of a family: a tile at two values of K, by the emulator's timing model."""
 
 from __future__ import annotations
 

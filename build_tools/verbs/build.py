@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,7 +111,11 @@ def build(
     )
     if behind is not None:
         click.echo(behind.describe())
-    _tell(told, bundles)
+    narrowed = [
+        *(["--root", str(root)] if own else []),
+        *(word for name in operators for word in ("--operator", name)),
+    ]
+    _tell(told, bundles, narrowed)
 
 
 def _done(told: Mapping[str, Any]) -> str:
@@ -123,12 +128,20 @@ def _done(told: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _tell(told: Mapping[str, Any], bundles: Path) -> None:
-    """Print a build's bundles and remarks."""
+def _tell(told: Mapping[str, Any], bundles: Path, narrowed: Sequence[str]) -> None:
+    """Print a build's bundles and remarks.
+
+    Args:
+        told: the report.
+        bundles: the folder of the bundles.
+        narrowed: the options of this build that `prove` needs, too.
+    """
     from build_tools.compile.cost import large
     from build_tools.report import subdword_loops, unpinned
 
-    if any(row["profile"] == "ck-full" for row in told["bundles"]) and told["ck"] != "tuned":
+    # A tree of one's own, or a build of one operator, has nothing for most targets and profiles.
+    made = [row for row in told["bundles"] if row["entries"]]
+    if any(row["profile"] == "ck-full" for row in made) and told["ck"] != "tuned":
         click.echo(f"Composable Kernel: the {told['ck']} set of instances; --ck tuned compiles all")
     rows = (
         (
@@ -136,7 +149,7 @@ def _tell(told: Mapping[str, Any], bundles: Path) -> None:
             f"{row['ratio']:.1f}x", f"{row['compile_seconds']:.0f}",
             f"{row['peak_bytes'] / 2**20:.0f}" if row["peak_bytes"] else "", row["unproved"] or "",
         )
-        for row in told["bundles"]
+        for row in made
     )  # fmt: skip
     names = [
         "file",
@@ -158,9 +171,8 @@ def _tell(told: Mapping[str, Any], bundles: Path) -> None:
             click.echo(f"  {line}", err=True)
         click.echo(f"  {bundles.parent / 'report.json'} names each entry", err=True)
     if unproved := sum(row["unproved"] for row in told["bundles"]):
-        click.echo(
-            f"{unproved} entries have no receipt: python -m build_tools prove executes them, status names them"
-        )
+        command = shlex.join(["python", "-m", "build_tools", "prove", *narrowed])
+        click.echo(f"{unproved} entries have no receipt. Execute them: {command}")
 
 
 def _farm(text: str, tls: Path | None, shared: str, memory: int) -> Farm:

@@ -11,7 +11,7 @@ from build_tools.verbs.examples import example
 @example("develop")
 @click.command()
 def develop() -> None:
-    """Compile the native extension and the embedded device, and put both beside their packages in src."""
+    """Compile the native extension and the emulator, and put both beside their packages in src."""
     from build_tools.pack.emulator_wheel import compile_emulator
     from build_tools.pack.runtime_wheel import compile_extension
 

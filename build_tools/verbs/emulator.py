@@ -1,4 +1,4 @@
-"""The embedded device, into the checkout."""
+"""The emulator, into the checkout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from build_tools.verbs.examples import example
 @example("emulator")
 @click.command()
 def emulator() -> None:
-    """Compile the embedded device and put it beside its package in src."""
+    """Compile the emulator and put it beside its package in src."""
     from build_tools.pack.emulator_wheel import compile_emulator
 
     click.echo(compile_emulator(options.ROOT).relative_to(options.ROOT).as_posix())

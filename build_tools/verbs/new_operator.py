@@ -29,5 +29,7 @@ def new_operator(name: str, like: str) -> None:
     click.echo(f"its kernels are those of {like} ({', '.join(sources)}): write your own below csrc/kernels")
     click.echo(f'if AITER lacks {name}: manifests/modules.toml, below [beyond]: {name} = "why it is here"')
     click.echo(
-        f"next: python -m build_tools lint && python -m build_tools build && python -m build_tools prove --operator {name}"
+        f'If AITER has no {name}, say why it is here: {name} = "reason" under [beyond] in manifests/modules.toml'
     )
+    verbs = (f"python -m build_tools {verb} --operator {name}" for verb in ("lint", "build", "prove"))
+    click.echo(f"next: {' && '.join(verbs)}")

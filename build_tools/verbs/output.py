@@ -14,9 +14,19 @@ from rich.table import Table
 JSON_VERSION: Final = 1
 
 
-def console() -> Console:
-    """Make a console as wide as the terminal, or as a log."""
-    return Console(width=None if sys.stdout.isatty() else 160)
+#: Columns of a report that people read in a pipe, as they do on a terminal.
+REPORT: Final = 80
+#: Columns of tables whose names a log must not cut.
+_LOG: Final = 160
+
+
+def console(columns: int = _LOG) -> Console:
+    """Make a console as wide as the terminal.
+
+    Args:
+        columns: the width where there is no terminal: in a pipe, a file, a log.
+    """
+    return Console(width=None if sys.stdout.isatty() else columns)
 
 
 def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]) -> None:

@@ -38,7 +38,7 @@ def prove(
     workers: int,
     bundles: Path,
 ) -> None:
-    """Execute recipes without a receipt on the embedded device, all checks on: manifests/<family>/receipts.json."""
+    """Execute recipes without a receipt on the emulator, all checks on: manifests/<family>/receipts.json."""
     from build_tools.files.lock import alone
     from build_tools.prove.prove import Settings
     from build_tools.prove.prove import prove as run_proof

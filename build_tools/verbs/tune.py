@@ -1,4 +1,4 @@
-"""Times by the embedded device's model: its constants from measured rows, and tables of tuned rows from it."""
+"""Times by the emulator's model: its constants from measured rows, and tables of tuned rows from it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def tune(
     fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], models: tuple[str, ...],
     functions: tuple[str, ...], target: str, cus: int | None, output: Path | None, bundles: Path, as_json: bool,
 ) -> None:  # fmt: skip
-    """Predict times by the embedded device's model.
+    """Predict times by the emulator's model.
 
     It serves calls that nobody measured. Tables of --by-model are read by a runtime whose AITER_PREBUILT_TUNED names them;
     `aiter-prebuilt explain` then shows their times.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from importlib import import_module
 from aiter_prebuilt.bundles.products import target_of
 from aiter_prebuilt.commands import VERBS
 from aiter_prebuilt.commands.output import paged
-from aiter_prebuilt.commands.suggest import check_words
+from aiter_prebuilt.commands.suggest import Parser, check_words
 from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import AiterPrebuiltError
 
@@ -19,18 +18,18 @@ from aiter_prebuilt.errors import AiterPrebuiltError
 _LONG = ("bridge", "coverage", "explain", "list")
 
 
-def build_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
     """Build the parser of the command line.
 
     Returns:
         The parser, and that of each verb. Each verb's help ends with an example.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="aiter-prebuilt", description="AITER kernels as ready code objects.", allow_abbrev=False
     )
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt {VERSION}")
     verbs = parser.add_subparsers(dest="verb", metavar="VERB")
-    subs: dict[str, argparse.ArgumentParser] = {}
+    subs: dict[str, Parser] = {}
     for verb in VERBS:
         module = import_module(f"aiter_prebuilt.commands.{verb}")
         sub = verbs.add_parser(
@@ -60,7 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if hasattr(options, "call") and not any(word.startswith("-") for word in rest):
         options.call += rest
     elif rest:
-        subs[options.verb].error(f"Too many arguments: {' '.join(rest)}.")
+        sub = subs[options.verb]
+        sub.error(f"Too many arguments: {' '.join(rest)}. {sub.example()}")
     try:
         if getattr(options, "target", None):
             options.target = target_of(options.target)

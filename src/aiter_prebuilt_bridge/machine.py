@@ -74,12 +74,11 @@ def architecture() -> str:
     named = os.environ.get("GPU_ARCHS", "native").rpartition(";")[2]
     if named not in ("", "native"):
         return named
-    driver = device.probe("amd")
     raise MachineError(
-        "say for which GPU AITER is imported",
-        driver.error or "there is no AMD GPU",
-        "Set GPU_ARCHS (gfx942) and CU_NUM to import AITER where none is, or AITER_PREBUILT_HIP to a HIP library; "
-        "aiter-prebuilt doctor says what is here",
+        "",
+        "AITER asks for the GPU, and no AMD GPU is here",
+        "aiter-prebuilt doctor shows the drivers. Set GPU_ARCHS and CU_NUM to import AITER without one: "
+        "export GPU_ARCHS=gfx942 CU_NUM=304",
     )
 
 

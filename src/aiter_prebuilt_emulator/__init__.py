@@ -1,4 +1,4 @@
-"""The embedded device: a ``libamdhip64`` that executes gfx942 and gfx950 code objects on the processor.
+"""The emulator: a ``libamdhip64`` that executes gfx942 and gfx950 code objects on the processor.
 
 Importing this package loads nothing. :func:`library` names the file for any program that opens HIP by path
 (``AITER_PREBUILT_HIP``, ``TRITON_LIBHIP_PATH``), :mod:`aiter_prebuilt_emulator.native` opens it here,

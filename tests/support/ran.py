@@ -22,8 +22,8 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 VARIABLE: Final = "AITER_PREBUILT_RAN"
 _SERVED: Final = ("aiter", "torch", "triton")
 _SGLANG: Final = ("sglang", *_SERVED)
-#: What a GPU's driver is where the embedded device stands in for it.
-EMBEDDED: Final = "none: the embedded device"
+#: What a GPU's driver is where the emulator stands in for it.
+EMBEDDED: Final = "none: the emulator"
 
 
 #: Stands for the cards of the machine that runs the tests.
@@ -44,7 +44,7 @@ GROUPS: Final = (
     Group("tests/emulator/test_vllm.py", "wrappers of vLLM on stock AITER through the bridge", ("vllm", *_SERVED), EMBEDDED),
     Group("tests/emulator/test_sglang.py", "wrappers of SGLang on stock AITER through the bridge", _SGLANG, EMBEDDED),
     Group("tests/emulator/test_bridge", "stock AITER through the bridge", ("aiter", "torch", "triton", "flydsl"), EMBEDDED),
-    Group("tests/emulator/test_clients.py", "other HIP programs on the embedded device", ("triton", "hip-python"), EMBEDDED),
+    Group("tests/emulator/test_clients.py", "other HIP programs on the emulator", ("triton", "hip-python"), EMBEDDED),
     Group("tests/unit/test_torch", "torch.library and torch.compile", ("torch",)),
     Group("tests/emulator/", "tests/emulator", ("torch",), EMBEDDED),
     Group("tests/promises/", "tests/promises", ("torch",), EMBEDDED),

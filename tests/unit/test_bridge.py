@@ -299,8 +299,13 @@ def test_settings_of_aiter_count(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_without_a_gpu_the_error_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine, "gpus", lambda: ())
-    with pytest.raises(MachineError, match="Set GPU_ARCHS"):
+    monkeypatch.delenv("GPU_ARCHS", raising=False)
+    with pytest.raises(MachineError, match="no AMD GPU is here") as refused:
         machine.architecture()
+    # The remedy works as printed.
+    for word in refused.value.fix.partition("export ")[2].split():
+        monkeypatch.setenv(*word.split("="))
+    assert (machine.architecture(), machine.compute_units()) == ("gfx942", 304)
 
 
 def test_hip_says_its_version_as_hipconfig_does(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ from build_tools.cases.noticing import Noticing, with_value
 from build_tools.errors import BuildToolsError, ManifestError, UnknownTargetError, UsageError
 from build_tools.manifest.model import Target
 from build_tools.verbs.cases import cases as cases_verb
+from build_tools.verbs.lint import reasons
 
 
 def _calls(folder: Path, target: str = "gfx950", *, golden: bool = False, **changed: str) -> list[Call]:
@@ -338,3 +339,14 @@ def test_of_the_large_calls_one_is_drawn_while_there_are_others(
     assert len(seen) > 50 and seen & large
     assert len(make.by_lot(calls, small + 9, random.Random(1))) == small + 9
     assert make.by_lot(calls, len(calls) + 1, random.Random(1)) == calls
+
+
+def test_lint_says_the_reasons_of_the_operators_that_were_asked_for() -> None:
+    declared = {"one.eps": "it is 0", "two.k.scale": "unread", "two values of each size of one, yet": "slow"}
+    assert reasons(declared, ["one"]) == [
+        "No case needs to notice one.eps: it is 0",
+        "No case needs to notice two values of each size of one, yet: slow",
+        "No case needs to notice 1 more parts; lint --json has the reasons",
+    ]
+    assert reasons(declared, []) == ["No case needs to notice 3 parts; lint --json has the reasons"]
+    assert reasons({}, ["one"]) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -109,3 +110,17 @@ def test_a_bundle_of_ones_own_hides_the_installed_ones(monkeypatch: pytest.Monke
         and "hide the installed ones" in str(error)
         and "pip install" not in str(error)
     )
+
+
+def test_a_traceback_shows_no_line_of_another_file() -> None:
+    """The wrapper's own frame has no source: Python would print a line of the file that wrote it."""
+
+    def function(x: int) -> None:
+        raise ValueError(x)
+
+    try:
+        guarded(function)(1)
+    except errors.ArgumentError as error:
+        frames = traceback.extract_tb(error.__traceback__)
+    (wrapper,) = [frame for frame in frames if frame.filename == "<arguments of function>"]
+    assert wrapper.name == "function" and not wrapper.line

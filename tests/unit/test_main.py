@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import sysconfig
 from pathlib import Path
 
 import click
@@ -11,6 +12,7 @@ import pytest
 
 from build_tools import __main__ as main
 from build_tools.errors import WheelError
+from build_tools.verbs import environment
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -70,7 +72,40 @@ def test_without_its_environment_it_says_the_command_that_makes_it() -> None:
     command = [sys.executable, "-S", "-m", "build_tools", "build", "--target", "gfx942"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env={})
     assert done.returncode == 13 and done.stdout == ""
-    assert done.stderr == (
-        "error: the build needs the Python package 'click', which is not installed. Run: python3 -m nox -s toolchain && "
-        ".nox/toolchain/bin/python -m build_tools build --target gfx942\n"
+    assert done.stderr.startswith(
+        "error: the build needs the Python package 'click', which is not installed. Run: "
     )
+    steps = done.stderr.rstrip("\n").partition("Run: ")[2].split(" && ")
+    # nox is not there either: the command brings it first.
+    assert [step.partition(" ")[2] for step in steps][:2] in (
+        ["-m pip install -r build_tools/locks/nox.txt", "-m nox -s toolchain"],
+        [
+            "-m pip install --user --break-system-packages -r build_tools/locks/nox.txt",
+            "-m nox -s toolchain",
+        ],
+    )
+    assert steps[2:] == [".nox/toolchain/bin/python -m build_tools build --target gfx942"]
+
+
+@pytest.mark.parametrize(
+    ("nox", "guarded", "own", "first"),
+    [
+        (True, True, False, "-m nox -s toolchain"),
+        (False, False, False, "-m pip install -r build_tools/locks/nox.txt"),
+        (False, True, False, "-m pip install --user --break-system-packages -r build_tools/locks/nox.txt"),
+        (False, True, True, "-m pip install -r build_tools/locks/nox.txt"),
+    ],
+)
+def test_the_command_fits_the_machine(
+    nox: bool, guarded: bool, own: bool, first: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Debian guards its Python against pip; a virtual environment's is free; nox may be there or not."""
+    if guarded:
+        (tmp_path / "EXTERNALLY-MANAGED").touch()
+    monkeypatch.setattr(sysconfig, "get_path", lambda _name: str(tmp_path))
+    monkeypatch.setattr(environment, "find_spec", lambda _name: object() if nox else None)
+    monkeypatch.setattr(sys, "base_prefix", "/usr")
+    monkeypatch.setattr(sys, "prefix", "/home/me/.venv" if own else "/usr")
+    steps = environment.same_verb(["build", "--root", "a b"]).split(" && ")
+    assert steps[0].partition(" ")[2] == first
+    assert steps[-1] == ".nox/toolchain/bin/python -m build_tools build --root 'a b'"

@@ -228,7 +228,7 @@ def test_all_targets_that_the_embedded_device_can_be(world: World) -> None:
     with pytest.raises(UsageError) as caught:
         proving.prove(Settings(ROOT, (), targets=("gfx950", "sm_90")))
     assert caught.value.asked == "prove what was built for sm_90"
-    assert caught.value.found.startswith("the embedded device is one of gfx942, gfx950 (")
+    assert caught.value.found.startswith("the emulator is one of gfx942, gfx950 (")
     with pytest.raises(UsageError) as refused:
         proving.prove(Settings(ROOT, (), operators=("add", "mull")))
     assert refused.value.args == (

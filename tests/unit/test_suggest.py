@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiter_prebuilt.__main__ import main
-from aiter_prebuilt.bundles import locate
+from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.bundles.products import target_of
 from aiter_prebuilt.contract.error_text import did_you_mean
 from aiter_prebuilt.errors import ArgumentError, NoBundleError
@@ -34,7 +34,17 @@ ROOT = Path(__file__).resolve().parents[2]
         # argparse would speak of --model, which is missing, and not of the misspelt option.
         (("coverage", "--modle", "llama3"), "No option '--modle'. Did you mean '--model'?"),
         (("explain", "--tagret", "gfx950"), "No option '--tagret'. Did you mean '--target'?"),
-        (("list", "surplus"), "Too many arguments: surplus."),
+        (
+            ("list", "surplus"),
+            "Too many arguments: surplus. For example: aiter-prebuilt list --operator rms_norm",
+        ),
+        (("vresion",), "No verb 'vresion'. Did you mean '--version'?"),
+        (("bridge", "statsu"), "No action 'statsu'. Did you mean 'status'? Choose one of: status, folder."),
+        (("completion", "bsh"), "No shell 'bsh'. Did you mean 'bash'?"),
+        (
+            ("coverage",),
+            "--model must be given. For example: aiter-prebuilt coverage --model llama3 --engine vllm",
+        ),
     ],
 )
 def test_names_the_word_that_was_meant(
@@ -52,6 +62,37 @@ def test_names_the_model_and_the_engine_that_were_meant(capsys: pytest.CaptureFi
     )
     assert main(["coverage", "--model", "llama3", "--engine", "vlm"]) == 1
     assert "No engine 'vlm'. Did you mean 'vllm'? The engines are: vllm, sglang" in capsys.readouterr().err
+
+
+class Bundle:
+    """An installed bundle with two operators."""
+
+    target = "gfx942"
+    names = ("rms_norm", "fused_experts")
+
+
+@pytest.mark.parametrize("verb", [["explain"], ["explain", "--target", "gfx950"]])
+def test_a_misspelt_operator_is_told_before_a_target_is_asked_for(
+    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(locate, "installed", lambda: (Bundle(),))
+    monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
+    assert main([*verb, "rms_nrom"]) == 1
+    assert (
+        "No operator 'rms_nrom'. Did you mean 'rms_norm'? List all: aiter-prebuilt list"
+        in capsys.readouterr().err
+    )
+
+
+def test_a_function_of_several_operators_is_told_with_them(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(locate, "installed", lambda: (Bundle(),))
+    monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
+    assert main(["explain", "fused_moe", "M=1"]) == 1
+    said = capsys.readouterr().err
+    assert "fused_moe is a function of several operators. Explain one of them: " in said
+    assert "fused_experts" in said
 
 
 def test_nothing_is_suggested_that_is_not_close() -> None:

@@ -126,13 +126,15 @@ def test_the_first_vendor_that_has_the_device(monkeypatch: pytest.MonkeyPatch) -
         "aiter_prebuilt.devices.device.probe",
         lambda vendor: SimpleNamespace(devices=devices[vendor], path="lib" + vendor),
     )
-    found: Any = timing._device(0)
+    found: Any = timing._device(0, "bench op M=3")
     assert (found[0].of, found[1]) == ("amd", "libamd")
-    found = timing._device(1)
+    found = timing._device(1, "bench op M=3")
     assert (found[0].of, found[0].ordinal, found[1]) == ("nvidia", 1, "libnvidia")
     with pytest.raises(NoDeviceError) as refused:
-        timing._device(2)
+        timing._device(2, "bench op M=3")
     assert (refused.value.asked, refused.value.found) == ("find device 2", "no driver reports it")
+    assert "aiter-prebuilt-emulator run -- aiter-prebuilt bench " in refused.value.fix
+    assert "..." not in refused.value.fix, "a command to type as it stands"
 
 
 @pytest.mark.parametrize(
@@ -148,7 +150,7 @@ def test_medians_of_calls_that_were_waited_for(
         ticks += [1000, 1000 + returned, 1000 + done]
     facts: Any = SimpleNamespace(vendor="amd", ordinal=0, arch="gfx942", target="gfx942")
     tensor = (0, "f32", (2,), (1,), ("amd", 0))
-    monkeypatch.setattr(timing, "_device", lambda _ordinal: (facts, "lib"))
+    monkeypatch.setattr(timing, "_device", lambda _ordinal, _words: (facts, "lib"))
     monkeypatch.setattr("aiter_prebuilt.bundles.locate.installed", lambda: ())
     monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", lambda *_: ())
     monkeypatch.setattr(timing, "find_operator", lambda *_: ("block", 304))
@@ -170,12 +172,12 @@ def test_medians_of_calls_that_were_waited_for(
 
 
 @pytest.mark.parametrize("embedded", [True, False])
-def test_a_time_says_whether_it_is_the_embedded_devices(
+def test_a_time_says_whether_it_is_the_emulators(
     embedded: bool, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     facts: Any = SimpleNamespace(vendor="amd", ordinal=0, arch="gfx942", target="gfx942")
     call = {"types": {}, "symbols": {"M": 4}, "absent": []}
-    monkeypatch.setattr(timing, "_device", lambda _ordinal: (facts, "the driver"))
+    monkeypatch.setattr(timing, "_device", lambda _ordinal, _words: (facts, "the driver"))
     monkeypatch.setattr(timing, "embedded", lambda path: embedded and path == "the driver")
     monkeypatch.setattr("aiter_prebuilt.bundles.locate.installed", lambda: ())
     monkeypatch.setattr("aiter_prebuilt.bundles.locate.for_target", lambda *_: ())
@@ -193,4 +195,4 @@ def test_a_time_says_whether_it_is_the_embedded_devices(
     jsonschema.validate(told, json.loads(SCHEMA.read_text()))
     options.json = False
     bench.execute(options)
-    assert ("the embedded device" in " ".join(capsys.readouterr().out.split())) is embedded
+    assert ("the emulator" in " ".join(capsys.readouterr().out.split())) is embedded

@@ -1,8 +1,8 @@
 "use strict";
-// What was measured, and apart from it what the embedded device's model predicts. Neither is ever shown as the other.
+// What was measured, and apart from it what the emulator's model predicts. Neither is ever shown as the other.
 {
   const micro = (seconds) => `${(seconds * 1e6).toFixed(1)} µs`;
-  const device = (row) => row.embedded ? `embedded device in place of ${row.device}` : row.device;
+  const device = (row) => row.embedded ? `emulator in place of ${row.device}` : row.device;
   const said = (symbols) => Object.entries(symbols).map(([name, value]) => `${name}=${value}`).join(" ");
   const card = (row) => `${row.target}, ${row.cus} CUs`;
   const operator = (call) => ({ name: "operator", kind: "first", value: (row) => row.operator,
@@ -17,13 +17,13 @@
     const call = ({ call: { types, symbols } }) => said({ ...types, ...symbols });
     const table = site.table({ caption: "Measured calls", columns: [
       operator(call),
-      { name: "device", value: device, cell: (row) => row.embedded ? [site.el("strong", {}, "embedded device"), site.el("span.quiet.what", {}, `in place of ${row.device}`)] : row.device },
+      { name: "device", value: device, cell: (row) => row.embedded ? [site.el("strong", {}, "emulator"), site.el("span.quiet.what", {}, `in place of ${row.device}`)] : row.device },
       { name: "until done", kind: "number", value: (row) => row.seconds, cell: (row) => micro(row.seconds) },
       { name: "on the host", kind: "number", value: (row) => row.host_seconds, cell: (row) => micro(row.host_seconds) },
       { name: "median of", kind: "number aside", cell: (row) => row.repeat },
     ] });
     const text = (row) => [row.operator, device(row), row.target, call(row)];
-    return ["As aiter-prebuilt bench printed them, on the device that each row names. A time on the embedded device says nothing about a card.",
+    return ["As aiter-prebuilt bench printed them, on the device that each row names. A time on the emulator says nothing about a card.",
       ...searched(rows, table, text, "measured call", "Search times")].map(paragraph);
   }
 
@@ -45,7 +45,7 @@
     const text = (row) => [row.operator, card(row), row.kernel, row.variant, call(row)];
     const found = alone ? searched(rows, table, text, "predicted time", "Search predicted times") : [table.node];
     if (!alone) table.show(rows, site.count(rows.length, "predicted time"));
-    return [site.el("h2", {}, "Predicted"), "The embedded device's timing model wrote these (tune --by-model). Nobody measured them. A runtime that reads them takes the first kernel of a call.", ...found,
+    return [site.el("h2", {}, "Predicted"), "The emulator's timing model wrote these (tune --by-model). Nobody measured them. A runtime that reads them takes the first kernel of a call.", ...found,
       site.el("h2", {}, "How far predictions are off"), "Compared with AITER's measured rows that the model was not fitted to. Other operators were not compared.", off.node].map(paragraph);
   }
 

@@ -9,7 +9,7 @@ import click
 
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
-from build_tools.verbs.output import console, print_json, say_stale
+from build_tools.verbs.output import REPORT, console, print_json, say_stale
 
 if TYPE_CHECKING:
     from build_tools.manifest.model import Operator
@@ -90,7 +90,7 @@ def coverage(profile: str, targets: tuple[str, ...], as_json: bool, bundles: Pat
     if as_json:
         print_json(document)
         return
-    render(table, console())
+    render(table, console(REPORT))
     if beside is not None:
-        upstream_view.render(beside, console())
+        upstream_view.render(beside, console(REPORT))
     say_stale(document["stale"])

@@ -32,9 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--variant", help="run this variant; with --kernel alone, its cheapest one")
     parser.add_argument("--device", type=int, default=0, help="ordinal of the device")
     parser.add_argument("--repeat", type=int, default=10, help="calls that are timed")
-    parser.add_argument(
-        "--counters", action="store_true", help="also what was executed (the embedded device counts)"
-    )
+    parser.add_argument("--counters", action="store_true", help="also what was executed (on the emulator)")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -51,7 +49,8 @@ def execute(options: argparse.Namespace) -> int:
         raise UnsupportedError(
             f"count what {options.operator} executes",
             f"{found.device} has no counters",
-            "Run it on the emulator: aiter-prebuilt-emulator run -- aiter-prebuilt bench ... --counters",
+            "Run it on the emulator: aiter-prebuilt-emulator run -- aiter-prebuilt "
+            f"{' '.join(['bench', options.operator, *options.call])} --counters",
         )
     if options.json:
         document = asdict(found)
@@ -62,7 +61,7 @@ def execute(options: argparse.Namespace) -> int:
     symbols = " ".join(
         f"{name}={value}" for name, value in {**found.call["types"], **found.call["symbols"]}.items()
     )
-    where = f"{found.device}, the embedded device" if found.embedded else found.device
+    where = f"{found.device}, the emulator" if found.embedded else found.device
     print("\n".join(wrapped(f"{found.operator} on {where}: {symbols}")))
     print("\n".join(wrapped(f"{found.kernel}[{found.variant}] {found.backend}")))
     print(

@@ -12,7 +12,7 @@ from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
-from aiter_prebuilt.inspection.decisions import Explanation, explain
+from aiter_prebuilt.inspection.decisions import Explanation, explain, refuse_unknown
 
 HELP = "show each candidate kernel of a call, with verdict and cost"
 EXAMPLE = "aiter-prebuilt explain rms_norm M=17 N=4096 --target gfx942"
@@ -34,6 +34,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     """Print the decisions; 0 when a kernel was chosen, 1 when none fits."""
     settings = settings_of("explain", options.call)
+    # A misspelt operator is told before a target is asked for.
+    refuse_unknown(options.operator, locate.installed())
     found = explain(options.operator, settings, options.target or _target(), options.cus)
     chosen = next((decision for decision in found.decisions if decision["chosen"]), None)
     if options.json:
@@ -73,8 +75,8 @@ def _target() -> str:
         return targets[0]
     raise ArgumentError(
         "explain",
-        f"--target is needed: no GPU is here, and the bundles are for {', '.join(targets) or 'nothing'}",
-        "For example: --target gfx950",
+        f"--target must be given, because no GPU is here. Bundles are for {', '.join(targets) or 'no target'}",
+        f"For example: --target {targets[0] if targets else 'gfx942'}",
     )
 
 
@@ -124,6 +126,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         ]
         print("\n".join(wrapped(f"no kernel fits{''.join(nearest)}")))
         return
+    print("\n".join(wrapped(f"Chosen: {chosen['kernel']}[{chosen['variant']}] ({chosen['backend']})")))
     if len([decision for decision in shown if decision["accepted"]]) > 1:
         print("Costs compare variants of one kernel only; between kernels the order decides.")
     for step in chosen["steps"]:

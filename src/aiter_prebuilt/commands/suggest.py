@@ -32,7 +32,8 @@ def check_words(
     """
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in verbs:
-        parser.error(f"No verb {verb!r}. {did_you_mean(verb, verbs)}The verbs are {', '.join(verbs)}.")
+        close = did_you_mean(verb, verbs) or did_you_mean(f"--{verb}", options_of(parser))
+        parser.error(f"No verb {verb!r}. {close}The verbs are {', '.join(verbs)}.")
     if verb == "completion":  # what is completed is not its own
         return
     known = options_of(parser) if verb is None else options_of(verbs[verb])
@@ -40,6 +41,28 @@ def check_words(
         name = word.partition("=")[0]
         if re.match("--?[A-Za-z]", name) and name not in known | options_of(parser):
             _refuse(parser if verb is None else verbs[verb], name, known)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose refusals are sentences: they name the word that was meant, or an example."""
+
+    def _check_value(self, action: argparse.Action, value: str) -> None:
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(map(str, action.choices))
+            close = did_you_mean(value, map(str, action.choices))
+            self.error(f"No {action.dest} {value!r}. {close}Choose one of: {known}.")
+
+    def error(self, message: str) -> NoReturn:
+        """Exit with 2, after the usage and ``message``."""
+        start, missing, names = message.partition("arguments are required: ")
+        if missing and start == "the following ":
+            message = f"{names} must be given. {self.example()}"
+        super().error(message)
+
+    def example(self) -> str:
+        """Return the example of the help as a sentence; empty without one."""
+        words = (self.epilog or "").partition("example: ")[2]
+        return f"For example: {words}" if words else ""
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:

@@ -90,7 +90,7 @@ def ended(
 def named(facts: DeviceFacts, path: str) -> str:
     """Name a device as a proof does.
 
-    The embedded device has its own name, whatever card it stands for; ``path`` is the driver's.
+    The emulator has its own name, whatever card it stands for; ``path`` is the driver's.
     """
     if embedded(path):
         return f"{facts.target} of {EMBEDDED}"
@@ -105,7 +105,7 @@ def own_state() -> str:
 
 @cache
 def embedded(path: str) -> bool:
-    """Is this driver library the embedded device? A card's has no such symbol."""
+    """Is this driver library the emulator? A card's has no such symbol."""
     try:
         return hasattr(ctypes.CDLL(path), "apb_emulator_version")
     except OSError:

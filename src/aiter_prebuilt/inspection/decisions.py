@@ -30,7 +30,8 @@ from aiter_prebuilt.contract.records import (
     Tensor,
 )
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
-from aiter_prebuilt.launch import dispatch, user_tables
+from aiter_prebuilt.launch import dispatch, operator_closure, user_tables
+from aiter_prebuilt.ops import COMPOSED, HOMES
 
 _ADDRESS = 1 << 44  # so far apart that no described tensor reaches into the next
 _BYTES = 1 << 40
@@ -68,7 +69,9 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
         raise ArgumentError(
             "explain", f"--cus must be from 1 to 2**31 - 1, got {cus}", "For example: --cus 304"
         )
-    serving = locate.for_target(target, locate.installed(), f"an explanation for {target}")
+    installed = locate.installed()
+    refuse_unknown(name, installed)
+    serving = locate.for_target(target, installed, f"calls of {name} on {target}")
     block, usual = find_operator(name, serving)
     tensors, attributes, call = describe(block, settings, f"{EXAMPLE} --target {target}")
     bundles = opening.usable(serving, opening.open_bundle)
@@ -82,6 +85,30 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
         row = notes.get(decision["row"])
         said.append({**decision, "us": row.us if row else "", "source": row.source if row else ""})
     return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
+
+
+def refuse_unknown(name: str, installed: Sequence[InstalledBundle]) -> None:
+    """Refuse a name that no installed bundle has, whatever its target is.
+
+    Raises:
+        NoOperatorError: it is misspelt, or a function without an operator of its name.
+    """
+    names = {one for bundle in installed for one in opening.read_bundle(bundle).names}
+    if not names or name in names or name in HOMES:
+        return
+    if name in COMPOSED:
+        raise NoOperatorError(
+            "", f"{name} is a function of several operators", f"Explain one of them: {_behind(name)}"
+        )
+    raise NoOperatorError(
+        "", f"No operator {name!r}", f"{did_you_mean(name, names)}List all: aiter-prebuilt list"
+    )
+
+
+def _behind(name: str) -> str:
+    """List the operators that a function launches."""
+    value = operator_closure.public(name)
+    return ", ".join(operator_closure.operators_of(value)) or "aiter-prebuilt list"
 
 
 def find_operator(

@@ -1,4 +1,4 @@
-"""One described call of an operator, run for real: how long it takes, and on the embedded device what it did.
+"""One described call of an operator, run for real: how long it takes, and on the emulator what it did.
 
 The call is described as for :mod:`aiter_prebuilt.inspection.decisions`. Memory comes from the driver; floating-point tensors hold
 values between -1 and 1, others zeros (a slot, an index and a count of 0 are valid everywhere).
@@ -81,7 +81,8 @@ def bench(
         NoDeviceError: no GPU here. NoBundleError, NoOperatorError, ArgumentError: as in a call, or no candidate has the name.
         NoKernelError: no candidate takes the call, or the named one does not.
     """
-    facts, path = _device(ordinal)
+    words = " ".join(["bench", name, *(f"{symbol}={value}" for symbol, value in settings.items())])
+    facts, path = _device(ordinal, words)
     serving = locate.for_target(facts.arch, locate.installed(), str(facts))
     block, _ = find_operator(name, serving, "bench")
     described, attributes, call = describe(block, settings, "aiter-prebuilt bench {words}")
@@ -137,7 +138,7 @@ def tensor_bytes(described: tuple[Any, ...]) -> int:
     return int(math.prod(shape)) * dtype.BY_NAME[kind].itemsize
 
 
-def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:
+def _device(ordinal: int, words: str) -> tuple[device.DeviceFacts, str]:
     for vendor in device.VENDORS:
         driver = device.probe(vendor)
         for facts in driver.devices:
@@ -146,12 +147,12 @@ def _device(ordinal: int) -> tuple[device.DeviceFacts, str]:
     raise NoDeviceError(
         f"find device {ordinal}",
         "no driver reports it",
-        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt bench ...",
+        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt {words}",
     )
 
 
 def _counted(library: ctypes.CDLL, once: Any) -> dict[str, Any] | None:
-    """Run once, first, and read the embedded device's counters around it; it loads the code objects as well."""
+    """Run once, first, and read the emulator's counters around it; it loads the code objects as well."""
     if not hasattr(library, "apb_emulator_counters"):
         once()
         return None

@@ -69,7 +69,8 @@ def guarded(function: FunctionType) -> FunctionType:
         name=function.__name__, declared=", ".join(declared), handed=", ".join(handed), given=given
     )
     namespace: dict[str, Any] = {}
-    exec(compile(text, __file__, "exec"), function.__globals__, namespace)  # noqa: S102  # names of parameters alone
+    # A file of its own: a traceback would show lines of this one, which say other things.
+    exec(compile(text, f"<arguments of {function.__name__}>", "exec"), function.__globals__, namespace)  # noqa: S102  # names of parameters alone
     handler = differentiated if function.__name__ in DIFFERENTIABLE else blame
     made: FunctionType = namespace["_make"](function, handler)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__

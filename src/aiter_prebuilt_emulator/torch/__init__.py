@@ -1,9 +1,9 @@
-"""torch on the embedded device: with a CPU build of torch, programs for ``device="cuda"`` run as they are.
+"""torch on the emulator: with a CPU build of torch, programs for ``device="cuda"`` run as they are.
 
     python -m aiter_prebuilt_emulator.torch script.py ARGUMENTS...
     python -m pytest -p aiter_prebuilt_emulator.torch tests/
 
-or, before anything else: ``import aiter_prebuilt_emulator.torch as bridge; bridge.install()``.
+or, before anything else: ``import aiter_prebuilt_emulator.torch as emulated; emulated.install()``.
 
 A tensor on the device is one of torch's own for the processor whose memory is the device's (``hipMalloc``). Kernels take its
 address, and torch's operators run on the processor, after what its current stream has; their results go to the device's memory.
@@ -38,7 +38,7 @@ def install() -> None:
         ) from error
     if torch.version.cuda or torch.version.hip:
         raise ImportError(
-            f"torch {torch.__version__} has GPUs of its own, and would not look at the embedded device; install its CPU build"
+            f"torch {torch.__version__} has GPUs of its own, and would not look at the emulator; install its CPU build"
         )
     from aiter_prebuilt_emulator import library
 

@@ -1,4 +1,4 @@
-"""``python -m aiter_prebuilt_emulator.torch script.py``: the script, with torch on the embedded device."""
+"""``python -m aiter_prebuilt_emulator.torch script.py``: the script, with torch on the emulator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def main(given: list[str] | None = None) -> int:
     """Run the script, or a module after ``-m``."""
     parser = argparse.ArgumentParser(
         prog="python -m aiter_prebuilt_emulator.torch",
-        description="Run a program with torch on the embedded device. AITER_PREBUILT_EMULATOR names its devices: gfx942, gfx950.",
+        description="Run a program with torch on the emulator. AITER_PREBUILT_EMULATOR names its devices: gfx942, gfx950.",
         usage="%(prog)s SCRIPT [ARGUMENTS...]\n       %(prog)s -m MODULE [ARGUMENTS...]",
     )
     parser.add_argument("-m", dest="module", action="store_true", help="run a module")

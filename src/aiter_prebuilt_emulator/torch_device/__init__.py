@@ -1,4 +1,4 @@
-"""Install torch's names and operators for the embedded device.
+"""Install torch's names and operators for the emulator.
 
 ``aiter_prebuilt_emulator.torch`` calls it.
 """

@@ -1,4 +1,4 @@
-"""The names of ``torch.cuda`` and its neighbours, for the embedded device."""
+"""The names of ``torch.cuda`` and its neighbours, for the emulator."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def _stats(device: Any = None) -> dict[str, int]:
 def _summary(device: Any = None, abbreviated: bool = False) -> str:
     del abbreviated
     free, total = _memory(device)
-    return f"{get_device_name(device)}: {total - free} of {total} bytes in use; the embedded device keeps no pools"
+    return f"{get_device_name(device)}: {total - free} of {total} bytes in use; the emulator keeps no pools"
 
 
 def _names() -> dict[str, Any]:

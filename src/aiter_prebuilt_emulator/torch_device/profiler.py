@@ -1,6 +1,6 @@
 """``torch.profiler`` with the activity CUDA: torch's CPU build raises and warns at each operator, which takes minutes.
 
-The profile has the processor's events. It lists no kernels: time on the embedded device says nothing of a card.
+The profile has the processor's events. It lists no kernels: time on the emulator says nothing of a card.
 """
 
 from __future__ import annotations

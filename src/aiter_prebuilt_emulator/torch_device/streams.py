@@ -234,6 +234,6 @@ def settle(ordinal: int) -> None:
         found = current_stream(ordinal)
         if found.is_capturing():
             raise RuntimeError(
-                "torch's own operators run on the processor, and are in no graph of the embedded device: capture kernels only"
+                "torch's own operators run on the processor, and are in no graph of the emulator: capture kernels only"
             )
         driver.call("hipStreamSynchronize", found.cuda_stream)
