@@ -61,6 +61,10 @@ class Project:
         done = subprocess.run(words, capture_output=True, text=True, check=False)
         return done.stdout.strip()[:10] if done.returncode == 0 else tree.name
 
+    def packages(self) -> list[str]:
+        """Return the folder of packages that its tests need besides, if the variable with ``_PACKAGES`` names one."""
+        return list(filter(None, [os.environ.get(self.variable.replace("_DIR", "_PACKAGES"))]))
+
     def title(self) -> str:
         """Name the checkout as the table does."""
         return f"{self.name} {self.commit()}" if self.key else self.commit()

@@ -1,4 +1,4 @@
-"""What the tests of each project need before the first one is imported: paths, packages that stand in, and names of compiled parts.
+"""Prepare a process for one project's tests before the first import: paths, packages that stand in, names of compiled parts.
 
 Nothing here changes a test, or what AITER or the project computes.
 """
@@ -6,6 +6,7 @@ Nothing here changes a test, or what AITER or the project computes.
 from __future__ import annotations
 
 import importlib.machinery
+import json
 import os
 import re
 import sys
@@ -21,6 +22,16 @@ COMPILED: Final[Mapping[str, re.Pattern[str]]] = {
         r"|No module named 'vllm\.(_\w*C\w*|vllm_flash_attn\w*)'"
     ),
 }
+
+#: Models whose shape a test asks the hub for. It loads no weights.
+MODELS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "Qwen/Qwen3-0.6B": {
+        "architectures": ["Qwen3ForCausalLM"], "model_type": "qwen3", "torch_dtype": "bfloat16", "vocab_size": 151936,
+        "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28, "num_attention_heads": 16,
+        "num_key_value_heads": 8, "head_dim": 128, "hidden_act": "silu", "max_position_embeddings": 40960,
+        "rms_norm_eps": 1e-6, "rope_theta": 1e6, "tie_word_embeddings": True, "attention_bias": False,
+    },
+}  # fmt: skip
 
 
 def not_built(text: str) -> bool:
@@ -41,8 +52,8 @@ def prepare(file: Path) -> None:
     """
     sys.modules["flydsl"] = None  # type: ignore[assignment]  # AITER knows how to do without
     key = os.environ.get("PEER_PROJECT", "")
-    aiter = [os.environ["AITER_DIR"]] if os.environ.get("AITER_DIR") else []
-    sys.path[:0] = [*aiter, str(file.parent)] if not key else [os.environ["PEER_FOLDER"], *aiter]
+    called = [os.environ["AITER_DIR"]] if os.environ.get("AITER_DIR") else []
+    sys.path[:0] = [*called, str(file.parent)] if not key else [os.environ["PEER_FOLDER"], *called]
     _PREPARATIONS.get(key, lambda: None)()
 
 
@@ -52,7 +63,9 @@ def amdsmi(target: str) -> ModuleType:
     Args:
         target: gfx942 or gfx950.
     """
-    name, device = ("AMD Instinct MI300X", "0x74a1") if target == "gfx942" else ("AMD Instinct MI350X", "0x75a0")
+    name, device = (
+        ("AMD Instinct MI300X", "0x74a1") if target == "gfx942" else ("AMD Instinct MI350X", "0x75a0")
+    )
     functions: dict[str, Callable[..., Any]] = {
         "amdsmi_init": lambda *_: None,
         "amdsmi_shut_down": lambda: None,
@@ -76,10 +89,26 @@ def amdsmi(target: str) -> ModuleType:
     return made
 
 
+def keep_configs(hub: Path) -> None:
+    """Write the configurations of :data:`MODELS` as the hub's client keeps them: without a network it asks there.
+
+    Args:
+        hub: folder of the client's cache.
+    """
+    for name, config in MODELS.items():
+        folder = hub / f"models--{name.replace('/', '--')}"
+        snapshot = folder / "snapshots" / ("0" * 40)
+        snapshot.mkdir(parents=True)
+        (folder / "refs").mkdir()
+        (folder / "refs" / "main").write_text("0" * 40, encoding="utf-8")
+        (snapshot / "config.json").write_text(json.dumps(config), encoding="utf-8")
+
+
 def _vllm() -> None:
     """VLLM finds its platform through amdsmi. Nothing is fetched, and nothing reported."""
     target = os.environ["AITER_PREBUILT_EMULATOR"].partition(",")[0]
     sys.modules["amdsmi"] = amdsmi(target)
+    keep_configs(Path(os.environ["HOME"]) / ".cache" / "huggingface" / "hub")
     os.environ |= {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_DO_NOT_TRACK": "1"}
 
 

@@ -4,7 +4,8 @@ with the table.
     AITER_DIR=/checkout python ci/peers.py [--record] [--record-fewer] [--jobs N] [--case-seconds S] [--row-seconds S] [ROW ...]
 
 A ROW is a name of ``ci/peers.toml`` or PROJECT:NAME of ``ci/peer_projects.toml``, with ``.gfx942`` or ``.gfx950`` behind it for
-one target. ``VLLM_DIR`` and the like name the other checkouts. Without a ROW all rows of the checkouts run that are named.
+one target. ``VLLM_DIR`` and the like name the other checkouts, ``VLLM_PACKAGES`` a folder with packages that its tests need
+(``pip install --target``). Without a ROW all rows of the checkouts run that are named.
 AITER's calls are under the bridge, which is strict. ``--record`` writes each row into
 ``tests/data/peers.json`` and ``docs/peers.md`` as soon as it ends, and keeps the rows that did not run. It writes no row that
 has fewer right cases than before; ``--record-fewer`` does. ``--page`` writes only the page.
@@ -59,7 +60,7 @@ def run(row: str, arguments: list[str], file: Path, limits: tuple[float, float])
             "PEER_MOST": str(most_of(row)),
             "PEER_PROJECT": project.key,
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *project.packages()]),
             "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
         }
         words = [str(PROGRAM), str(results), str(limits[0]), str(file), *arguments]

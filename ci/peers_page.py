@@ -30,11 +30,11 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 The same session runs kernel tests of other projects, with unchanged tests and from the sources alone. `ci/peer_projects.toml` has
 their files. vLLM's and SGLang's tests call AITER under the bridge. Triton's compile kernels with its own AMD backend.
 
-| checkout | variable | what its rows need |
+| checkout | variables | what its rows need |
 |---|---|---|
 | AITER | `AITER_DIR` | a checkout |
-| vLLM | `VLLM_DIR`, `AITER_DIR` | a checkout and the packages of its `requirements/common.txt`; no build |
-| Triton | `TRITON_DIR` | a checkout of the installed Triton's release, and scipy |
+| vLLM | `VLLM_DIR`, `VLLM_PACKAGES`, `AITER_DIR` | a checkout, and a folder with `requirements/common.txt`; no build |
+| Triton | `TRITON_DIR`, `TRITON_PACKAGES` | a checkout, and a folder with the Triton of its release |
 
 | outcome | meaning |
 |---|---|
@@ -184,17 +184,15 @@ def _summary(trees: dict[str, Any]) -> list[str]:
     lines = [
         "## Totals", "",
         "*Possible* cases are those that a card of AMD's could pass: all except *no comparison*, *no kernel* and *own error*.",
-        "*Ours* are the possible cases of names that we replace. They leave out *not replaced*, *triton* and *not built* as well.",
-        "",
+        "*Ours* are the possible cases of names that we replace. They leave out *not replaced*, *triton* and *not built*.", "",
         "| checkout | rows | cases | right | possible | right of possible | ours | right of ours |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
     for tree in trees.values():
         total = totals(tree["rows"])
         right, possible, ours = (total[each] for each in ("right", "possible", "ours"))
-        cells = (
-            titled(tree["source"]), len(tree["rows"]), total["cases"], right, possible, _share(right, possible), ours, _share(right, ours),
-        )  # fmt: skip
+        figures = (right, possible, _share(right, possible), ours, _share(right, ours))
+        cells = (titled(tree["source"]), len(tree["rows"]), total["cases"], *figures)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
@@ -218,11 +216,15 @@ def _tree(source: dict[str, str], rows: dict[str, Any], known: list[Explanation]
               f"| row | cases | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * (len(OUTCOMES) + 1)]  # fmt: skip
     for row, figures in rows.items():
         cells = " | ".join(str(figures.get(each, "")) for each in OUTCOMES)
-        lines.append(f"| {row.partition(':')[2] or row}{' *' if figures['end'] else ''} | {figures['cases']} | {cells} |")
+        lines.append(
+            f"| {row.partition(':')[2] or row}{' *' if figures['end'] else ''} | {figures['cases']} | {cells} |"
+        )
     early = {row: figures["end"] for row, figures in rows.items() if figures["end"]}
     if early:
         lines += ["", "The rows with a * ended before the last case:", ""]
-        lines += [f"- {row.partition(':')[2] or row}: {_ending(row, end, known)}" for row, end in early.items()]
+        lines += [
+            f"- {row.partition(':')[2] or row}: {_ending(row, end, known)}" for row, end in early.items()
+        ]
     return lines
 
 

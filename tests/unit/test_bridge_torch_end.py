@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 #: The registration of AITER of November 2025 (0.1.7.post2) in short: it names the namespace of its library again.
-GUARD = '''
+GUARD = """
 aiter_lib = None
 
 def torch_compile_guard(calling_func_=None):
@@ -25,7 +25,7 @@ def torch_compile_guard(calling_func_=None):
         return function
 
     return decorator
-'''
+"""
 #: AITER executes the module twice, under two names, so that there are two libraries.
 PROGRAM = """
 import sys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,9 @@ def test_another_projects_file_runs_with_the_conftest_of_its_folder_alone(
     checkouts: dict[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRITON_DIR", str(checkouts["TRITON_DIR"]))
-    words = peer_rows.arguments_of("triton:core.gfx942", "", {"triton:core.gfx942": "a/test_b.py -k 'c or d'"})
+    words = peer_rows.arguments_of(
+        "triton:core.gfx942", "", {"triton:core.gfx942": "a/test_b.py -k 'c or d'"}
+    )
     folder = checkouts["TRITON_DIR"].resolve()
     assert words[0] == "pytest" and words[-2:] == ["-k", "c or d"]
     assert words[words.index("--confcutdir") + 1] == str(folder / "python/test")
@@ -124,3 +127,11 @@ def test_amdsmi_describes_the_embedded_device() -> None:
 def test_packages_are_named_without_their_folder() -> None:
     text = "at /home/x/venv/lib/python3.11/site-packages/torch/library.py: no"
     assert peers.named_shortly(text, Path("/some")) == "at torch/library.py: no"
+
+
+def test_configurations_lie_where_the_hubs_client_looks_without_a_network(tmp_path: Path) -> None:
+    peer_setup.keep_configs(tmp_path)
+    for name, config in peer_setup.MODELS.items():
+        folder = tmp_path / f"models--{name.replace('/', '--')}"
+        commit = (folder / "refs" / "main").read_text(encoding="utf-8")
+        assert json.loads((folder / "snapshots" / commit / "config.json").read_text()) == config
