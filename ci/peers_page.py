@@ -28,7 +28,8 @@ compile. AITER runs without FlyDSL. `AITER_DIR` names the checkout. `ci/peers.to
 if a row has fewer right cases than the table of the same checkout, `tests/data/peers.json`.
 
 The same session runs kernel tests of other projects, with unchanged tests and from the sources alone. `ci/peer_projects.toml` has
-their files. vLLM's and SGLang's tests call AITER under the bridge. Triton's compile kernels with its own AMD backend.
+their files. vLLM's tests call AITER under the bridge. Triton's compile kernels with its own AMD backend. SGLang has no rows: its
+releases do not contain its kernel tests.
 
 | checkout | variables | what its rows need |
 |---|---|---|

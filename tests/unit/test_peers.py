@@ -26,11 +26,13 @@ def trees() -> dict[str, Any]:
 
 
 def test_page_says_what_the_table_has() -> None:
-    assert peers.PAGE.read_text(encoding="utf-8") == peers_page.page(peers.read(), peer_rows.entries("explained"))
+    assert peers.PAGE.read_text(encoding="utf-8") == peers_page.page(
+        peers.read(), peer_rows.entries("explained")
+    )
 
 
 #: Right cases that the table of each checkout has at least. Raise it with a new record; never lower it.
-LEAST = {"e4048607a5": 2535, "e6015f3a6a": 371}
+LEAST = {"e4048607a5": 2535, "e6015f3a6a": 371, "vLLM 4ba787ec9": 157, "Triton 7c56a5e40f": 444}
 
 
 def test_right_cases_of_a_checkout_never_become_fewer() -> None:
