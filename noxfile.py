@@ -5,7 +5,7 @@
     python3 -m nox -s tests     all tests
     python3 -m nox -s examples  whole decoder layers of four models from installed wheels, on the emulator
     python3 -m nox -s servers   wrappers of vLLM and SGLang on stock AITER through the bridge
-    python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names
+    python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names; other projects' tests
     python3 -m nox -s prove     execute what has no receipt on the emulator and write the receipts
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
@@ -465,7 +465,8 @@ def servers(session: nox.Session) -> None:
 @shared
 def peers(session: nox.Session) -> None:
     """AITER's own ``op_tests`` under the bridge on the emulator (``-- ROW ...``, ``-- --record``); AITER_DIR names the
-    checkout. Fails where a row of ``tests/data/peers.json`` has fewer right cases than before. All rows take hours.
+    checkout. Kernel tests of vLLM and Triton, too, where VLLM_DIR and TRITON_DIR name theirs (``docs/peers.md``). Fails where a
+    row of ``tests/data/peers.json`` has fewer right cases than before. All rows take hours.
     """
     install(session, *locks("test", "aiter"))
     install_torch(session)

@@ -1,4 +1,4 @@
-"""A child of ``peers.py``: runs one of AITER's ``op_tests`` files, and writes a line of JSON for each of its cases.
+"""A child of ``peers.py``: runs one test file of AITER's or of another project's, and writes a line of JSON for each case.
 
     python -m aiter_prebuilt_emulator.torch ci/peer_program.py RESULTS SECONDS FILE [pytest] ARGUMENTS...
 
@@ -31,6 +31,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from peer_names import missing
+from peer_setup import not_built, prepare
 
 CASE = "__peer_case__"
 COMPARE = "__peer_compare__"
@@ -256,6 +257,8 @@ def kind_of(error: BaseException) -> tuple[str, str]:
             return "refused", line_of(each)
     if isinstance(error, TimeUp):
         return "slow", text
+    if any(not_built(line_of(each)) for each in chain):
+        return "not built", text
     if isinstance(error, AssertionError):
         return "failed", text
     if is_own(error):
@@ -383,12 +386,29 @@ def decorated(source: str) -> ast.Module:
     return ast.fix_missing_locations(tree)
 
 
+def spread(cases: list[Any], most: int) -> list[Any]:
+    """Choose at most ``most`` of the cases: the middles of as many equal parts."""
+    number = min(most, len(cases))
+    return [cases[(2 * part + 1) * len(cases) // (2 * number)] for part in range(number)]
+
+
 class Pytest:
     """A plugin that makes each test of a file a case. A test that skips itself is none."""
 
     def __init__(self, cases: Cases) -> None:
         self.cases = cases
         self.problem = ""
+        #: Largest number of cases of one test function; 0 for all.
+        self.most = int(os.environ.get("PEER_MOST") or 0)
+
+    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
+        """Keep at most ``PEER_MOST`` cases of each function, evenly over its parameters."""
+        if not self.most:
+            return
+        functions: dict[str, list[Any]] = {}
+        for item in items:
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+        items[:] = [each for cases in functions.values() for each in spread(cases, self.most)]
 
     def pytest_collectreport(self, report: Any) -> None:
         """Keep the last line of a file that cannot be imported."""
@@ -433,14 +453,13 @@ def main() -> None:
         raise TimeUp(f"longer than {seconds} s")
 
     signal.signal(signal.SIGALRM, up)
-    sys.modules["flydsl"] = None  # type: ignore[assignment]  # AITER knows how to do without
-    sys.path[:0] = [os.environ["AITER_DIR"], str(Path(file).parent)]
+    prepare(Path(file))
     import aiter_prebuilt_bridge_hook
 
     aiter_prebuilt_bridge_hook.install()
     try:
-        test_common = importlib.import_module("aiter.test_common")
-        instead_of_the_timer(test_common, cases)
+        if not os.environ.get("PEER_PROJECT"):
+            instead_of_the_timer(importlib.import_module("aiter.test_common"), cases)
         watch_torch(cases)
         watch_errors(cases)
         if rest[:1] == ["pytest"]:

@@ -1,8 +1,12 @@
-"""Run AITER's own ``op_tests`` under the bridge on the emulator, and compare the number of right cases with the table.
+"""Run AITER's own ``op_tests``, and other projects' kernel tests, on the emulator, and compare the number of right cases
+with the table.
 
     AITER_DIR=/checkout python ci/peers.py [--record] [--record-fewer] [--jobs N] [--case-seconds S] [--row-seconds S] [ROW ...]
 
-A ROW is a name of ``ci/peers.toml``, with ``.gfx942`` or ``.gfx950`` behind it for one target. ``--record`` writes each row into
+A ROW is a name of ``ci/peers.toml`` or PROJECT:NAME of ``ci/peer_projects.toml``, with ``.gfx942`` or ``.gfx950`` behind it for
+one target. ``VLLM_DIR`` and the like name the other checkouts, ``VLLM_PACKAGES`` a folder with packages that its tests need
+(``pip install --target``). Without a ROW all rows of the checkouts run that are named.
+AITER's calls are under the bridge, which is strict. ``--record`` writes each row into
 ``tests/data/peers.json`` and ``docs/peers.md`` as soon as it ends, and keeps the rows that did not run. It writes no row that
 has fewer right cases than before; ``--record-fewer`` does. ``--page`` writes only the page.
 Exit code 1: a row has fewer right cases than the table of this checkout says.
@@ -14,7 +18,6 @@ import argparse
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -25,83 +28,39 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 sys.path.insert(0, str(Path(__file__).parent))
+from peer_rows import AITER, ROOT, arguments_of, chosen, entries, file_of, most_of, project_of, rows, settings
 from peers_page import OUTCOMES, page
 
-ROOT: Final = Path(__file__).resolve().parents[1]
 TABLE: Final = ROOT / "tests" / "data" / "peers.json"
 PAGE: Final = ROOT / "docs" / "peers.md"
 PROGRAM: Final = Path(__file__).with_name("peer_program.py")
-TARGETS: Final = ("gfx942", "gfx950")
+#: Variables of this process that would change what a test does.
+OTHERS: Final = ("AITER_", "SGLANG_", "TRITON_", "VLLM_")
 
 
-def settings() -> dict[str, Any]:
-    """Read ``ci/peers.toml``."""
-    return tomllib.loads((ROOT / "ci" / "peers.toml").read_text(encoding="utf-8"))
-
-
-def rows() -> dict[str, str]:
-    """Read the arguments of each row, ``NAME.TARGET``."""
-    data = settings()
-    return {
-        f"{name}.{target}": arguments
-        for name, arguments in data["rows"].items()
-        for target in data["targets"].get(name, TARGETS)
-    }
-
-
-def file_of(row: str) -> str:
-    """Return the file of ``op_tests`` that a row runs."""
-    return f"test_{row.rpartition('.')[0].partition('-')[0]}.py"
-
-
-def arguments_of(row: str, tree: str, known: dict[str, str]) -> list[str]:
-    """Return the arguments of a row on a checkout.
-
-    It may name other options than the newest one.
-    """
-    own: dict[str, str] = settings()["other-arguments"].get(tree, {})
-    return shlex.split(own.get(row.rpartition(".")[0], known[row]))
-
-
-def chosen(names: list[str], known: dict[str, str]) -> list[str]:
-    """Select the rows that a command names; all without names.
-
-    Raises:
-        SystemExit: there is no such row.
-    """
-    for name in names:
-        if name not in known and f"{name}.gfx942" not in known and f"{name}.gfx950" not in known:
-            raise SystemExit(
-                f"peers: there is no row {name!r} in ci/peers.toml; its rows are: {', '.join(known)}"
-            )
-    return [row for row in known if not names or row in names or row.rpartition(".")[0] in names]
-
-
-def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float]) -> dict[str, Any]:
+def run(row: str, arguments: list[str], file: Path, limits: tuple[float, float]) -> dict[str, Any]:
     """Run one file on one target: what its cases gave."""
-    target = row.rpartition(".")[2]
-    file = tree / "op_tests" / file_of(row)
+    target, project = row.rpartition(".")[2], project_of(row)
+    tree = project.checkout()
     began = time.monotonic()
     with tempfile.TemporaryDirectory() as folder:
         results = Path(folder) / "cases.jsonl"
         bundles = sorted((ROOT / "build" / "bundles").glob(f"{target}-*.apb"))
-        kept = {key: value for key, value in os.environ.items() if not key.startswith(("AITER_", "TRITON_"))}
+        kept = {key: value for key, value in os.environ.items() if not key.startswith(OTHERS)}
         environment = kept | {
-            "AITER_DIR": str(tree),
+            "AITER_DIR": str(AITER.checkout()) if project.calls_aiter else "",
             "AITER_JIT_DIR": str(Path(folder) / "jit"),
             "AITER_PREBUILT_BRIDGE": "strict",
             "AITER_PREBUILT_BUNDLES": os.pathsep.join(map(str, bundles)),
             "AITER_PREBUILT_EMULATOR": target,
             "HOME": folder,
             "PEER_CASES": settings()["cases"].get(row.rpartition(".")[0], ""),
+            "PEER_FOLDER": str(tree),
+            "PEER_MOST": str(most_of(row)),
+            "PEER_PROJECT": project.key,
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTHONPATH": str(ROOT / "src"),
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), *project.packages()]),
             "TRITON_CACHE_DIR": str(Path(folder) / "triton"),
         }
         words = [str(PROGRAM), str(results), str(limits[0]), str(file), *arguments]
@@ -115,14 +74,14 @@ def run(row: str, arguments: list[str], tree: Path, limits: tuple[float, float])
         except subprocess.TimeoutExpired:
             end = f"cut off after {limits[1]:.0f} s"
         lines = results.read_text(encoding="utf-8").splitlines() if results.is_file() else []
-    data = settings()
-    judged = row.rpartition(".")[0] in data["judged_at_end"]
-    found = reclassified(row, [json.loads(line) for line in lines], data["reclassified"])
+    judged = row.rpartition(".")[0] in settings()["judged_at_end"]
+    found = reclassified(row, [json.loads(line) for line in lines], entries("reclassified"))
     return summary(found, end, judged) | {"seconds": round(time.monotonic() - began)}
 
 
 def named_shortly(text: str, tree: Path) -> str:
-    """Name files of the project and of AITER's checkout by their paths there: the table is for every machine."""
+    """Name files of this project, of a checkout and of packages by their paths there: the table is for every machine."""
+    text = re.sub(r"/\S*/site-packages/", "", text)
     for folder in (ROOT, tree):
         text = text.replace(f"{folder}/", "")
     return text
@@ -181,32 +140,6 @@ def summary(lines: list[dict[str, Any]], end: str, judged: bool = False) -> dict
     }
 
 
-def commit_of(tree: Path) -> str:
-    """Name a checkout.
-
-    ``AITER_COMMIT``, else its commit where git knows it, else the folder's name.
-    """
-    if "AITER_COMMIT" in os.environ:
-        return os.environ["AITER_COMMIT"]
-    words = ["git", "-C", str(tree), "rev-parse", "HEAD"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    return done.stdout.strip()[:10] if done.returncode == 0 else tree.name
-
-
-def checkout() -> Path:
-    """Return the folder that ``AITER_DIR`` names.
-
-    Raises:
-        SystemExit: it has no op_tests.
-    """
-    if "AITER_DIR" not in os.environ:
-        raise SystemExit("peers: set AITER_DIR to a checkout of AITER, which has op_tests")
-    tree = Path(os.environ["AITER_DIR"]).resolve()
-    if not (tree / "op_tests").is_dir():
-        raise SystemExit(f"peers: {tree} has no folder op_tests; set AITER_DIR to a checkout of AITER")
-    return tree
-
-
 def parsed() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(
@@ -228,26 +161,28 @@ def main() -> int:
     if words.page:
         write(read())
         return 0
-    tree = checkout()
-    name, known = commit_of(tree), rows()
+    known = rows()
     fewer: list[str] = []
     lock = threading.Lock()
 
     def one(row: str) -> None:
-        file = tree / "op_tests" / file_of(row)
+        project = project_of(row)
+        name, file = project.title(), project.checkout() / file_of(row, known)
         if not file.is_file():
             print(f"{row:42} this checkout has no {file.name}", flush=True)
             return
-        found = run(row, arguments_of(row, name, known), tree, (words.case_seconds, words.row_seconds))
+        found = run(row, arguments_of(row, name, known), file, (words.case_seconds, words.row_seconds))
         with lock:
             table = read()
-            before = table["trees"].setdefault(name, {"rows": {}})["rows"].get(row, {}).get("right", 0)
+            tree = table["trees"].setdefault(name, {"rows": {}})
+            tree["source"] = project.source()
+            before = tree["rows"].get(row, {}).get("right", 0)
             lower = found.get("right", 0) < before
             if lower:
                 fewer.append(f"{row}: {found.get('right', 0)} right cases, the table has {before}")
             print(f"{row:42} {json.dumps(found)[:400]}", flush=True)
             if words.record_fewer or (words.record and not lower):
-                table["trees"][name]["rows"][row] = found
+                tree["rows"][row] = found
                 write(table)
 
     with ThreadPoolExecutor(words.jobs) as pool:
@@ -270,17 +205,18 @@ def text_of(table: dict[str, Any]) -> str:
     trees = []
     for name, tree in table["trees"].items():
         kept = [f"  {json.dumps(row)}: {json.dumps(figures)}" for row, figures in tree["rows"].items()]
-        trees.append(f' {json.dumps(name)}: {{"rows": {{\n' + ",\n".join(kept) + "\n }}")
+        source = f'"source": {json.dumps(tree["source"])}, '
+        trees.append(f' {json.dumps(name)}: {{{source}"rows": {{\n' + ",\n".join(kept) + "\n }}")
     return '{"trees": {\n' + ",\n".join(trees) + "\n}}\n"
 
 
 def write(table: dict[str, Any]) -> None:
-    """Write the table, in the order of ``ci/peers.toml``, and its page."""
+    """Write the table, in the order of its rows' files, and its page."""
     known = rows()
     for tree in table["trees"].values():
         tree["rows"] = {row: tree["rows"][row] for row in known if row in tree["rows"]}
     TABLE.write_text(text_of(table), encoding="utf-8")
-    PAGE.write_text(page(table, settings()["explained"]), encoding="utf-8")
+    PAGE.write_text(page(table, entries("explained")), encoding="utf-8")
 
 
 if __name__ == "__main__":

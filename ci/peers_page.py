@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 OUTCOMES: Final = (
-    "right", "failed", "refused", "not replaced", "triton", "slow", "other", "no comparison", "no kernel", "own error",
+    "right", "failed", "refused", "not replaced", "triton", "not built", "slow", "other", "no comparison", "no kernel",
+    "own error",
 )  # fmt: skip
-#: Outcomes of names that we do not replace: AITER's own kernels run there.
-THEIRS: Final = ("not replaced", "triton")
+#: Outcomes of names that we do not replace: AITER's own kernels run there, or the tested project's.
+THEIRS: Final = ("not replaced", "triton", "not built")
 #: Outcomes that no machine can turn into a right result.
 UNJUDGED: Final = ("no comparison", "no kernel", "own error")
 #: Longest reason on the page, in characters. The table keeps the whole text.
@@ -20,11 +21,21 @@ LONGEST: Final = 110
 NAMED: Final = 3
 
 INTRODUCTION: Final = """\
-# AITER's own tests
+# Other projects' tests
 
 `nox -s peers` runs AITER's `op_tests` under the bridge on the emulator. The bridge is strict: it never lets AITER
 compile. AITER runs without FlyDSL. `AITER_DIR` names the checkout. `ci/peers.toml` holds the small shapes. The session fails
 if a row has fewer right cases than the table of the same checkout, `tests/data/peers.json`.
+
+The same session runs kernel tests of other projects, with unchanged tests and from the sources alone. `ci/peer_projects.toml` has
+their files. vLLM's tests call AITER under the bridge. Triton's compile kernels with its own AMD backend. SGLang has no rows: its
+releases do not contain its kernel tests.
+
+| checkout | variables | what its rows need |
+|---|---|---|
+| AITER | `AITER_DIR` | a checkout |
+| vLLM | `VLLM_DIR`, `VLLM_PACKAGES`, `AITER_DIR` | a checkout, and a folder with `requirements/common.txt`; no build |
+| Triton | `TRITON_DIR`, `TRITON_PACKAGES` | a checkout, and a folder with the Triton of its release |
 
 | outcome | meaning |
 |---|---|
@@ -33,6 +44,7 @@ if a row has fewer right cases than the table of the same checkout, `tests/data/
 | refused | Our function does not accept an argument, and names it. |
 | not replaced | We have no function for the name. AITER would compile its own kernel. |
 | triton | A Triton kernel for which no data wheel is installed. |
+| not built | The case calls a compiled extension of its own project, which a checkout without a build lacks. |
 | slow | The case took longer than a case may on the emulator. |
 | other | Any other error. |
 | no comparison | The case launched kernels, and compared nothing. |
@@ -150,7 +162,7 @@ def totals(rows: dict[str, Any]) -> Counter[str]:
 
 def _rows_of(group: Group) -> str:
     """Name at most :data:`NAMED` rows of a group, without their targets."""
-    names = sorted({row.rpartition(".")[0] for row in group.rows})
+    names = sorted({row.partition(":")[2] or row for row in (each.rpartition(".")[0] for each in group.rows)})
     rest = len(names) - NAMED
     return ", ".join(names[:NAMED]) + (f", {rest} more" if rest > 0 else "")
 
@@ -166,41 +178,54 @@ def _share(part: int, whole: int) -> str:
 
 
 def _summary(trees: dict[str, Any]) -> list[str]:
-    """Return the table of totals, a line for each checkout."""
+    """Return the table of totals, a line for each checkout.
+
+    A project that calls AITER has AITER's commit in brackets.
+    """
     lines = [
         "## Totals", "",
         "*Possible* cases are those that a card of AMD's could pass: all except *no comparison*, *no kernel* and *own error*.",
-        "*Ours* are the possible cases of names that we replace. They leave out *not replaced* and *triton* as well.", "",
-        "| AITER | rows | cases | right | possible | right of possible | ours | right of ours |",
+        "*Ours* are the possible cases of names that we replace. They leave out *not replaced*, *triton* and *not built*.", "",
+        "| checkout | rows | cases | right | possible | right of possible | ours | right of ours |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]  # fmt: skip
-    for name, tree in trees.items():
+    for tree in trees.values():
         total = totals(tree["rows"])
         right, possible, ours = (total[each] for each in ("right", "possible", "ours"))
-        cells = (
-            name, len(tree["rows"]), total["cases"], right, possible, _share(right, possible), ours, _share(right, ours),
-        )  # fmt: skip
+        figures = (right, possible, _share(right, possible), ours, _share(right, ours))
+        cells = (titled(tree["source"]), len(tree["rows"]), total["cases"], *figures)
         lines.append(f"| {' | '.join(map(str, cells))} |")
     return lines
 
 
-def _tree(name: str, rows: dict[str, Any], known: list[Explanation]) -> list[str]:
+def titled(source: dict[str, str]) -> str:
+    """Name a checkout: its project and commit, and the AITER that its tests call."""
+    called = f" (AITER {source['aiter']})" if "aiter" in source else ""
+    return f"{source['project']} {source['commit']}{called}"
+
+
+def _tree(source: dict[str, str], rows: dict[str, Any], known: list[Explanation]) -> list[str]:
     """Return the reasons and the figures of one checkout."""
-    lines = ["", f"## AITER {name}: what is missing, most frequent first", "",
+    name = f"{source['project']} {source['commit']}"
+    lines = ["", f"## {name}: what is missing, most frequent first", "",
              "| cases | outcome | what | rows |", "|---:|---|---|---|"]  # fmt: skip
     lines += [
         f"| {group.cases} | {group.outcome} | {_cell(group.says)} | {_rows_of(group)} |"
         for group in groups(rows, known)
     ]
-    lines += ["", f"## AITER {name}: each row", "",
+    lines += ["", f"## {name}: each row", "",
               f"| row | cases | {' | '.join(OUTCOMES)} |", "|---|" + "---:|" * (len(OUTCOMES) + 1)]  # fmt: skip
     for row, figures in rows.items():
         cells = " | ".join(str(figures.get(each, "")) for each in OUTCOMES)
-        lines.append(f"| {row}{' *' if figures['end'] else ''} | {figures['cases']} | {cells} |")
+        lines.append(
+            f"| {row.partition(':')[2] or row}{' *' if figures['end'] else ''} | {figures['cases']} | {cells} |"
+        )
     early = {row: figures["end"] for row, figures in rows.items() if figures["end"]}
     if early:
         lines += ["", "The rows with a * ended before the last case:", ""]
-        lines += [f"- {row}: {_ending(row, end, known)}" for row, end in early.items()]
+        lines += [
+            f"- {row.partition(':')[2] or row}: {_ending(row, end, known)}" for row, end in early.items()
+        ]
     return lines
 
 
@@ -219,6 +244,6 @@ def page(table: dict[str, Any], entries: list[dict[str, Any]]) -> str:
     """
     known = explanations(entries)
     lines = [INTRODUCTION, *_summary(table["trees"])]
-    for name, tree in table["trees"].items():
-        lines += _tree(name, tree["rows"], known)
+    for tree in table["trees"].values():
+        lines += _tree(tree["source"], tree["rows"], known)
     return "\n".join([*lines, ""])

@@ -1,4 +1,4 @@
-"""The table of AITER's own tests, its page, and what the session makes of a run."""
+"""The table of other projects' tests, its page, and what the session makes of a run."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
+import peer_rows  # noqa: E402
 import peers  # noqa: E402
 import peers_page  # noqa: E402
+
+SOURCE = {"project": "AITER", "commit": "x"}
 
 
 def trees() -> dict[str, Any]:
@@ -24,12 +27,12 @@ def trees() -> dict[str, Any]:
 
 def test_page_says_what_the_table_has() -> None:
     assert peers.PAGE.read_text(encoding="utf-8") == peers_page.page(
-        peers.read(), peers.settings()["explained"]
+        peers.read(), peer_rows.entries("explained")
     )
 
 
 #: Right cases that the table of each checkout has at least. Raise it with a new record; never lower it.
-LEAST = {"e4048607a5": 2535, "e6015f3a6a": 371}
+LEAST = {"e4048607a5": 2535, "e6015f3a6a": 371, "vLLM 4ba787ec9": 157, "Triton 7c56a5e40f": 444}
 
 
 def test_right_cases_of_a_checkout_never_become_fewer() -> None:
@@ -42,7 +45,7 @@ def test_right_cases_of_a_checkout_never_become_fewer() -> None:
 def test_table_has_rows_of_the_session_alone() -> None:
     assert trees()
     for rows in trees().values():
-        assert rows and not rows.keys() - peers.rows().keys()
+        assert rows and not rows.keys() - peer_rows.rows().keys()
         for name, row in rows.items():
             assert sum(row.get(each, 0) for each in peers_page.OUTCOMES) == row["cases"], name
             reasons = sum(count for count, _, _ in row["reasons"])
@@ -55,7 +58,7 @@ def test_table_names_no_folder_of_a_machine() -> None:
     """A line of a process that ended names its files as the project and the checkout have them."""
     folders = re.findall(r"(?<![\w.<])/(?:[\w.-]+/){2,}", peers.TABLE.read_text(encoding="utf-8"))
     assert folders == []
-    text = f"import under {peers.ROOT}/src/a.py, {Path('/some/aiter')}/b.py"
+    text = f"import under {peer_rows.ROOT}/src/a.py, {Path('/some/aiter')}/b.py"
     assert peers.named_shortly(text, Path("/some/aiter")) == "import under src/a.py, b.py"
 
 
@@ -79,18 +82,35 @@ def test_every_explanation_explains_something() -> None:
         for row, figures in rows.items()
         for _, outcome, text in figures["reasons"]
     ]
-    for each in peers_page.explanations(peers.settings()["explained"]):
+    for each in peers_page.explanations(peer_rows.entries("explained")):
         assert any(peers_page.explained(row, outcome, text, [each]) for row, outcome, text in asked), (
             each.match.pattern
         )
 
 
+def test_every_table_says_its_project_and_commit() -> None:
+    for name, tree in peers.read()["trees"].items():
+        source = tree["source"]
+        assert name == (
+            source["commit"] if source["project"] == "AITER" else f"{source['project']} {source['commit']}"
+        )
+        assert {peer_rows.project_of(row).name for row in tree["rows"]} == {source["project"]}
+
+
+def test_page_of_another_project_names_its_commit_and_aiters() -> None:
+    source = {"project": "vLLM", "commit": "abc", "aiter": "x"}
+    rows = {"vllm:ops.gfx942": row(3, 1, (1, "not built", "B"), (1, "no kernel", "K"))}
+    page = peers_page.page({"trees": {"vLLM abc": {"source": source, "rows": rows}}}, ENTRIES)
+    assert "| vLLM abc (AITER x) | 1 | 3 | 1 | 2 | 50.0 % | 1 | 100.0 % |" in page
+    assert "## vLLM abc: each row" in page and "| ops.gfx942 | 3 | 1 |" in page
+
+
 def test_a_row_that_does_not_exist_is_named() -> None:
-    known = peers.rows()
-    assert peers.chosen(["quant"], known) == ["quant.gfx942", "quant.gfx950"]
-    assert peers.chosen(["quant.gfx950"], known) == ["quant.gfx950"]
+    known = peer_rows.rows()
+    assert peer_rows.chosen(["quant"], known) == ["quant.gfx942", "quant.gfx950"]
+    assert peer_rows.chosen(["quant.gfx950"], known) == ["quant.gfx950"]
     with pytest.raises(SystemExit, match="no row 'qant'"):
-        peers.chosen(["qant"], known)
+        peer_rows.chosen(["qant"], known)
 
 
 def test_summary_counts_each_outcome() -> None:
@@ -129,8 +149,8 @@ def test_a_file_that_judges_at_its_end_compares_all_its_cases() -> None:
 
 
 def test_files_with_settings_of_their_own_have_rows() -> None:
-    named = {row.rpartition(".")[0] for row in peers.rows()}
-    data = peers.settings()
+    named = {row.rpartition(".")[0] for row in peer_rows.rows()}
+    data = peer_rows.settings()
     assert set(data["judged_at_end"]) | set(data["cases"]) | set(data["targets"]) <= named
 
 
@@ -144,7 +164,7 @@ def test_cases_that_no_machine_passes_are_told_by_row_and_reason() -> None:
     found = [line["outcome"] for line in peers.reclassified("mha_varlen.gfx942", lines, entries)]
     assert found == ["own error", "failed", "other"]
     assert peers.reclassified("mha.gfx942", lines, entries) == lines
-    assert {each["outcome"] for each in peers.settings()["reclassified"]} <= set(peers_page.UNJUDGED)
+    assert {each["outcome"] for each in peer_rows.entries("reclassified")} <= set(peers_page.UNJUDGED)
 
 
 def test_torch_refuses_a_gradient_of_another_shape_without_any_kernel() -> None:
@@ -155,7 +175,7 @@ def test_torch_refuses_a_gradient_of_another_shape_without_any_kernel() -> None:
     out = (q @ k.T).softmax(-1) @ v
     with pytest.raises(RuntimeError, match="Mismatch in shape: grad_output") as caught:
         torch.autograd.grad(out, (q, k, v), torch.randn_like(q))
-    entry = next(each for each in peers.settings()["reclassified"] if each["rows"] == "^mha_varlen")
+    entry = next(each for each in peer_rows.entries("reclassified") if each["rows"] == "^mha_varlen")
     assert re.search(entry["match"], f"other: RuntimeError: {caught.value}")
 
 
@@ -169,7 +189,7 @@ def test_record_lowers_a_row_only_when_it_is_asked_to(
     new = {"cases": 3, "right": 2, "failed": 1, "reasons": [[1, "failed", "X"]], "end": ""}
     monkeypatch.setattr(peers, "TABLE", tmp_path / "table.json")
     monkeypatch.setattr(peers, "PAGE", tmp_path / "page.md")
-    peers.TABLE.write_text(json.dumps({"trees": {"x": {"rows": {"quant.gfx942": old}}}}))
+    peers.TABLE.write_text(json.dumps({"trees": {"x": {"source": SOURCE, "rows": {"quant.gfx942": old}}}}))
     monkeypatch.setenv("AITER_DIR", str(tmp_path))
     monkeypatch.setenv("AITER_COMMIT", "x")
     monkeypatch.setattr(sys, "argv", ["peers", option, "quant.gfx942"])
@@ -179,7 +199,7 @@ def test_record_lowers_a_row_only_when_it_is_asked_to(
 
 
 def test_a_failed_comparison_of_another_size_is_not_explained() -> None:
-    known = peers_page.explanations(peers.settings()["explained"])
+    known = peers_page.explanations(peer_rows.entries("explained"))
     judged = peers_page.explained("moe_blockscale.gfx942", "failed", "checkAllclose: 8.59% outside", known)
     assert judged is not None
     other = peers_page.explained("moe_blockscale.gfx942", "failed", "checkAllclose: 80.59% outside", known)
@@ -209,7 +229,14 @@ def test_record_keeps_rows_that_did_not_run(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setattr(peers, "TABLE", tmp_path / "table.json")
     monkeypatch.setattr(peers, "PAGE", tmp_path / "page.md")
     peers.TABLE.write_text(
-        json.dumps({"trees": {"x": {"rows": {"rope.gfx942": old}}, "y": {"rows": {"quant.gfx942": old}}}})
+        json.dumps(
+            {
+                "trees": {
+                    "x": {"source": SOURCE, "rows": {"rope.gfx942": old}},
+                    "y": {"source": SOURCE, "rows": {"quant.gfx942": old}},
+                }
+            }
+        )
     )
     monkeypatch.setenv("AITER_DIR", str(tmp_path))
     monkeypatch.setenv("AITER_COMMIT", "x")
@@ -267,8 +294,8 @@ def test_shares_leave_out_cases_that_no_card_could_pass() -> None:
     }  # fmt: skip
     total = peers_page.totals(rows)
     assert (total["cases"], total["right"], total["possible"], total["ours"]) == (10, 3, 7, 4)
-    page = peers_page.page({"trees": {"x": {"rows": rows}}}, ENTRIES)
-    assert "| x | 2 | 10 | 3 | 7 | 42.9 % | 4 | 75.0 % |" in page
+    page = peers_page.page({"trees": {"x": {"source": SOURCE, "rows": rows}}}, ENTRIES)
+    assert "| AITER x | 2 | 10 | 3 | 7 | 42.9 % | 4 | 75.0 % |" in page
 
 
 @pytest.mark.parametrize(
