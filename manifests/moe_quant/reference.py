@@ -123,7 +123,8 @@ def _sorted(
     plain[place[known], :groups] = scale[token[known] * choices + choice[known]]
     stored = np.ma.array(np.zeros(sizes["places"] * sizes["width"]), mask=True)
     row, group = np.indices(plain.shape)
-    stored[shuffled_place(row, group, width).reshape(-1)] = plain.reshape(-1)
+    # numpy's types say that unpacked indices are numbers.
+    stored[shuffled_place(row, group, width).reshape(-1)] = plain.reshape(-1)  # type: ignore[arg-type]
     found: Values = stored.reshape(sizes["places"], sizes["width"])
     return found
 

@@ -6,6 +6,7 @@ import ast
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -118,6 +119,7 @@ def test_a_traceback_shows_no_line_of_another_file() -> None:
     def function(x: int) -> None:
         raise ValueError(x)
 
+    assert isinstance(function, FunctionType)
     try:
         guarded(function)(1)
     except errors.ArgumentError as error:
