@@ -57,7 +57,9 @@ def test_members_lie_in_one_folder_and_the_record_is_right(dist: Path, data_whee
             names = wheel.namelist()
             outside = [name for name in names if not name.startswith((folder, wheel.dist_info_path + "/"))]
             # What ``site`` looks for beside the packages, and what that imports.
-            beside = [f"{bridge_wheel.PACKAGE}{end}" for end in (".pth", ".start")] + [f"{bridge_wheel.MODULE}.py"]
+            beside = [f"{bridge_wheel.PACKAGE}{end}" for end in (".pth", ".start")] + [
+                f"{bridge_wheel.MODULE}/__init__.py"
+            ]
             assert outside == (beside if package == bridge_wheel.PACKAGE else []), path.name
             assert len(names) == len(set(names))
             for name in names:

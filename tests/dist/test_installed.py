@@ -11,7 +11,6 @@ import pytest
 from support.installed import Environment, data_wheel, write_bundle
 
 from build_tools.errors import WheelError
-from build_tools.pack import wheel
 
 ROOT = Path(__file__).resolve().parents[2]
 IMPORTED = """
@@ -128,10 +127,9 @@ def test_an_extra_brings_its_wheel_and_what_that_needs(
 
 
 def test_a_data_wheel_of_another_version_is_refused_by_the_extra(
-    environment: Environment, runtime_links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, runtime_links: Path, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(wheel, "VERSION", "9.9.9")
-    data_wheel(write_bundle(tmp_path, "gfx942", "ck-free", "9.9.9"), tmp_path / "wheels")
+    data_wheel(write_bundle(tmp_path, "gfx942", "ck-free", "9.9.9"), tmp_path / "wheels", "9.9.9")
     done = environment.pip(
         "install",
         "--no-index",

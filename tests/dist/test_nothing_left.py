@@ -1,4 +1,4 @@
-"""Install, upgrade, downgrade and uninstall, by pip and by uv: nothing stays in site-packages, programs, home or temporary files."""
+"""Install, upgrade, downgrade and uninstall, by pip and uv: nothing stays in site-packages, programs, home or temporary files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import pytest
 from support.installed import Environment, data_wheel, write_bundle
 
 from aiter_prebuilt.contract.version import VERSION
-from build_tools.pack import wheel
 from build_tools.pack.archive import write_members
 
 #: Names that a release has beside the runtime, where ``dist`` has them: each puts files elsewhere in site-packages.
@@ -43,10 +42,9 @@ def reversioned(path: Path, version: str, folder: Path) -> None:
 def releases(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with two releases: the runtime, a small bundle, and what else of the host ``dist`` has."""
     folder = tmp_path_factory.mktemp("releases")
-    with pytest.MonkeyPatch.context() as patch:
-        for version in (OLDER, NEWER):
-            patch.setattr(wheel, "VERSION", version)
-            data_wheel(write_bundle(tmp_path_factory.mktemp("bundle"), "gfx942", "ck-free", version), folder)
+    for version in (OLDER, NEWER):
+        bundle = write_bundle(tmp_path_factory.mktemp("bundle"), "gfx942", "ck-free", version)
+        data_wheel(bundle, folder, version)
     for name in ("aiter_prebuilt", *HOST):
         for path in dist.glob(f"{name}-{VERSION}-*.whl"):
             shutil.copy(path, folder)
@@ -72,7 +70,9 @@ def _run(words: list[str], environment: Environment) -> subprocess.CompletedProc
         "PIP_CONFIG_FILE": os.devnull, "PIP_DISABLE_PIP_VERSION_CHECK": "1",
         "UV_CACHE_DIR": str(base / "uv"), "UV_NO_CONFIG": "1",
     }  # fmt: skip
-    return subprocess.run(words, cwd=base, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(
+        words, cwd=base, env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
 
 
 def _installer(name: str, environment: Environment) -> tuple[list[str], list[str]]:

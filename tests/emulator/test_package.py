@@ -167,6 +167,8 @@ def test_bench_without_a_device_says_how_to_get_one() -> None:
 def test_counters_of_a_device_that_does_not_count_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = Benchmark("rms_norm", "device 0", "gfx942", {"types": {}, "symbols": {}}, 1, 1e-6, 1e-6, 0, None)
     monkeypatch.setattr(bench, "bench", lambda *words: plain)
-    options = argparse.Namespace(operator="rms_norm", call=[], device=0, repeat=1, counters=True, json=False)
+    parser = argparse.ArgumentParser()
+    bench.configure(parser)
+    options = parser.parse_args(["rms_norm", "--counters"], argparse.Namespace(json=False))
     with pytest.raises(UnsupportedError, match="has no counters"):
         bench.execute(options)

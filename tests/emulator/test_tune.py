@@ -199,6 +199,10 @@ def test_wrong_kernels_are_thrown_out_and_get_no_row(surroundings: dict[str, str
         (("--model", "llama9"), "Did you mean 'llama3'?"),
         (("--model", "llama3", "--tp", "3"), "llama3 is not shared by 3 GPUs"), (("rms_nrom", "M=1"), "No operator 'rms_nrom'"),
         (("rms_norm", "M=1"), "aiter-prebuilt tune rms_norm M=17 N=4096"), ((*CALL, "--device", "7"), "tune on device 7"),
+        ((*CALL, "--seconds", "-1"), "tune: --seconds must be 0 or more, not -1. For example: --seconds 600"),
+        ((*CALL, "--seconds", "nan"), "--seconds must be 0 or more, not nan"),
+        ((*CALL, "--spread", "-5"), "tune: --spread must be 0 or more, not -5. For example: --spread 5"),
+        ((*CALL, "--spread", "nan"), "--spread must be 0 or more, not nan"),
     ],
 )  # fmt: skip
 def test_wrong_words_are_said(

@@ -23,11 +23,12 @@ def described(heads: int, queries: int, kinds: tuple[str, str], page: int, split
     sizes = {
         "T": tokens * fold, "FT": tokens * fold, "H": own, "FH": own, "LH": own, "B": 3, "N": 60, "P": 70, "PS": page,
         "kv_p": 576 * page, "kv_s": 576, "max_seqlen_q": queries, "splits": max(splits, 1), "S": max(splits, 1), "fold": fold,
-        "RT": 40 * fold if not splits else tokens, "capped": 0, "logs": 0, "causal": 1, "W1": 257, "NW": 40, "G1": 9, "M": 10,
+        "RT": 40 * fold if not splits else tokens, "capped": 0, "logs": 0, "causal": 1,
+        "cp_world_size": 1, "cp_rank": 0, "W1": 257, "NW": 40, "G1": 9, "M": 10,
     }  # fmt: skip
-    absent: tuple[str, ...] = LISTS if splits else ()
+    absent: tuple[str, ...] = ("g_kv_indptr", *(LISTS if splits else ()))
     if splits == 1 and writes_result(1, heads, queries, narrow):
-        absent = (*LISTS, "logits")
+        absent = ("g_kv_indptr", *LISTS, "logits")
     unused = {"RT", "S", "LH"} if "logits" in absent else set()
     unused |= {"W1", "NW", "G1", "M"} if splits else set()
     sizes = {name: size for name, size in sizes.items() if name not in unused}

@@ -200,9 +200,18 @@ def test_in_place_needs_the_same_layout(serve: Serve, stub: Stub, blob: Blob) ->
 
 
 def test_in_place_needs_the_word_of_every_bundle(serve: Serve, stub: Stub, blob: Blob) -> None:
-    op = serve(
-        spec(blob(), in_place="x"), Op(**{**vars(spec(blob())), "recipes": [R(variant="other", blob=blob())]})
-    )
+    """Bundles of one text whose words differ are no bundles of one release: none of them is served, whichever comes first."""
+
+    def both(first: str, second: str) -> Operator:
+        more = {"recipes": [R(variant="other", steps=[S("k", ["ptr out", "ptr x"])], blob=blob())]}
+        return serve(spec(blob(), in_place=first), Op(**{**vars(spec(blob(), in_place=second)), **more}))
+
+    memory = [as_raw(layout) for layout in IN_PLACE[0]]
+    for first, second in (("x", ""), ("", "x")):
+        with pytest.raises(errors.BundleConflictError, match="Cannot combine the bundles of o"):
+            both(first, second)(*memory, None)
     with pytest.raises(errors.ArgumentStrideError, match="overlaps x"):
-        op(as_raw(IN_PLACE[0][0]), as_raw(IN_PLACE[0][1]), None)
+        both("", "")(*memory, None)
     assert stub.launches() == 0
+    both("x", "x")(*memory, None)
+    assert stub.launches() == 1

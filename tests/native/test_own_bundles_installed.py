@@ -121,6 +121,30 @@ def test_a_bad_bundle_is_refused_alone(
     assert {row["tree"] for row in told("list", capsys)["kernels"]} >= {"", "zeta"}
 
 
+@pytest.mark.parametrize("name", ["gfx942-ck-free..apb", "gfx950-ck-free..apb", "gfx942-ck-full..apb"])
+def test_an_empty_name_of_a_tree_is_refused_alone(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    """Such a file would count as the product's, whose errors stop all."""
+    (folder / name).write_bytes(own_bytes(profile="ck-free."))
+    (folder / OWN).write_bytes(own_bytes())
+    names, warned = served()
+    assert names == ["gfx942-ck-free.apb", OWN]
+    assert len(warned) == 1 and f"the own bundle {folder / name} is not used" in warned[0]
+    assert "no name of a tree" in warned[0]
+    assert own_bundles.is_own(name) and not own_bundles.is_own("gfx942-ck-free.apb")
+    report = told("doctor", capsys)
+    assert report["problems"] == [] and any("no name of a tree" in text for text in report["warnings"])
+    told("list", capsys)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    own_bundles._refused.clear()
+    dispatch.bundles_of.cache_clear()
+    names, warned = served()
+    assert names == ["gfx942-ck-free.apb", OWN]
+    assert len(warned) == 1 and "a named pipe" in warned[0]
+
+
 def test_what_is_no_file_or_has_no_bundle_s_name_is_refused(folder: Path) -> None:
     os.mkfifo(folder / OWN)
     (folder / "gfx942-strange.beta.apb").write_bytes(own_bytes())

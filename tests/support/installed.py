@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from aiter_prebuilt.contract import bundle as contract
+from aiter_prebuilt.contract.version import VERSION
 from build_tools.pack import bridge_wheel, emulator_wheel, notes, wheel, writer
 from build_tools.tools import pins
 from support.bundles import blob, small_operator, small_root
@@ -27,10 +28,10 @@ def write_bundle(folder: Path, target: str, profile: str, version: str | None = 
     return path
 
 
-def data_wheel(bundle: Path, output: Path) -> Path:
-    """The wheel of one bundle, by what `wheels` calls for each of them."""
+def data_wheel(bundle: Path, output: Path, version: str = VERSION) -> Path:
+    """The wheel of one bundle, by what `wheels` calls for each of them; ``version``: the release that packs it."""
     root = Path(__file__).resolve().parents[2]
-    return wheel.pack(wheel.read_payload(bundle), notes.read(bundle), output, root, pins.load(root))
+    return wheel.pack(wheel.read_payload(bundle, version), notes.read(bundle), output, root, pins.load(root))
 
 
 @dataclass(frozen=True)

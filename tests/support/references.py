@@ -7,6 +7,7 @@ in, and rounded tensors come out (:func:`kernel`), or found ones are judged by t
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
@@ -114,13 +115,15 @@ def out_type(
 
 
 def sizes(signature: signatures.Signature, given: Mapping[str, Any]) -> dict[str, int]:
-    """Dim symbol -> its size."""
+    """Dim symbol -> its size; the symbol of all leading dims -> their product."""
     found: dict[str, int] = {}
     for spec in signature.arguments:
         tensor = given[spec.name]
         for place, text in enumerate(reversed(spec.dims)):
             if tensor is not None and text.isidentifier() and place < tensor.dim():
-                found.setdefault(text, tensor.shape[-1 - place])
+                end = tensor.dim() - place
+                first = 0 if spec.star and place + 1 == len(spec.dims) else end - 1
+                found.setdefault(text, math.prod(tensor.shape[first:end]))
     return found
 
 

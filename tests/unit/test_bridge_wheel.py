@@ -41,12 +41,14 @@ def test_it_holds_the_package_the_hook_and_the_folder_that_is_never_written(whee
         info,
     }
     assert "aiter_prebuilt_bridge/jit/build/README.txt" in found
-    sources = {
-        f"src/{name}" for name in found if not name.startswith(info) and not name.endswith((".pth", ".start"))
-    }
-    assert sources == {*bridge_wheel.source_files(ROOT)}
-    for name in bridge_wheel.source_files(ROOT):
-        assert found[name.removeprefix("src/")] == (ROOT / name).read_bytes()
+    packed = {name for name in found if not name.startswith(info) and not name.endswith((".pth", ".start"))}
+    # The hook is one file in the sources and a folder in the wheel.
+    hook = "aiter_prebuilt_bridge_hook"
+    places = {name: name.removeprefix("src/") for name in bridge_wheel.source_files(ROOT)}
+    places[f"src/{hook}.py"] = f"{hook}/__init__.py"
+    assert packed == {*places.values()}
+    for name, place in places.items():
+        assert found[place] == (ROOT / name).read_bytes()
 
 
 def test_the_line_for_site_is_one_import_of_one_file(wheel: Path) -> None:

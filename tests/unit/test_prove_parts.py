@@ -17,6 +17,7 @@ from aiter_prebuilt.contract.calls import Call
 from build_tools.errors import NotReadyError, UsageError
 from build_tools.objects.entries import recipes_of, tools_of
 from build_tools.objects.unpack import open_bundle
+from build_tools.pack import notes
 from build_tools.pack.emulator_wheel import LIBRARY
 from build_tools.pack.runtime_wheel import EXTENSION
 from build_tools.prove import choose as choosing
@@ -214,12 +215,26 @@ def test_a_bundle_that_cannot_be_read_is_named(
     with pytest.raises(UsageError) as caught:
         recorded._provable(folder / "bundles", manifest(), {})
     assert caught.value.args == (f"open {path}", str(error), "Run python -m build_tools build")
+    path.rename(path.with_name("gfx942-base.apb"))
+    made = manifest(once=[("base", "gfx942")])
+
+    def refused() -> str:
+        with pytest.raises(NotReadyError) as caught:
+            ready._open(made, folder, path.parent, "gfx942", ["once"])
+        return caught.value.found
+
+    # No notes are beside it: that it cannot be opened is said first.
+    assert refused().startswith("gfx942-base.apb: gfx942-base.json is missing")
+    for step in ("open_bundle", "entries_of"):
+        with monkeypatch.context() as patch:
+            patch.setattr(ready, step, fails)
+            assert refused() == f"gfx942-base.apb: {error}"
+    # Its recipes are read once all bundles are known to be current, which they need not be to be damaged.
+    made.profiles["base"].backends = ()
+    monkeypatch.setattr(notes, "stale", lambda *_, **__: "")
     monkeypatch.setattr(ready, "provable", fails)
     monkeypatch.setattr(ready, "meanings", lambda folder: {})
-    path.rename(path.with_name("gfx942-base.apb"))
-    with pytest.raises(NotReadyError) as refused:
-        ready._open(manifest(once=[("base", "gfx942")]), folder, path.parent, "gfx942", ["once"])
-    assert refused.value.found == f"gfx942-base.apb: {error}"
+    assert refused() == f"gfx942-base.apb: {error}"
 
 
 def test_lines_are_read_and_a_wrong_one_is_counted_from_one(tmp_path: Path) -> None:

@@ -192,7 +192,10 @@ def test_the_command_writes_statements_that_are_in_order(wheel: Path, tmp_path: 
 
 def test_the_workflow_says_who_it_is() -> None:
     text = (ROOT / ".github" / "workflows" / "wheels.yml").read_text()
-    assert '--builder "$BUILDER" --invocation "$RUN" --source "$SOURCE"' in text
+    assert "run: ci/provider.sh publish" in text
+    said = (ROOT / "ci" / "provider.sh").read_text()
+    for option, variable in (("builder", "BUILDER"), ("invocation", "RUN"), ("source", "SOURCE")):
+        assert f'${{{variable}:+--{option} "${variable}"}}' in said
     assert "BUILDER: ${{ github.server_url }}/${{ github.workflow_ref }}" in text
     assert "SOURCE: ${{ github.server_url }}/${{ github.repository }}@${{ github.ref }}" in text
 

@@ -39,7 +39,8 @@ def checkout(tmp_path: Path) -> Path:
     (programs / "python").write_text(
         f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nenv > "{tmp_path}/environment"\n'
         'for each; do case "$each" in */release.key) cat "$each" >> '
-        f'"{tmp_path}/keys"; stat -c %a "$each" >> "{tmp_path}/modes";; esac; done\n',
+        f'"{tmp_path}/keys"; stat -c %a "$each" >> "{tmp_path}/modes";; esac; done\n'
+        'exit "${FAILS:-0}"\n',
         encoding="utf-8",
     )
     (programs / "python").chmod(0o755)
@@ -143,6 +144,14 @@ def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(c
     assert (checkout / "keys").read_text(encoding="utf-8") == "secret\nkey\n" * 2
     assert set((checkout / "modes").read_text(encoding="utf-8").split()) == {"600"}
     assert "MINISIGN_KEY" not in (checkout / "environment").read_text(encoding="utf-8")
+
+
+def test_no_file_with_the_key_stays_where_signing_fails(checkout: Path) -> None:
+    for name in ("dist", ".nox/release"):
+        (checkout / name).mkdir(parents=True)
+    done = step(checkout, "publish", MINISIGN_KEY="a secret", FAILS="1")
+    assert done.returncode == 1 and (checkout / "keys").read_text() == "a secret\n"
+    assert not [*checkout.rglob("release.key")]
 
 
 def test_publish_takes_a_key_file_as_gitlab_and_jenkins_give_it(checkout: Path) -> None:

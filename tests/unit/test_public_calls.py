@@ -21,6 +21,8 @@ pytest.importorskip("aiter_prebuilt._native", reason="the native extension is no
 
 #: Options that are numbers of two values.
 CHOSEN: dict[str, Any] = {"use_model_sensitive_rmsnorm": 1}
+#: Options that are one of few numbers, and one of them that is no default.
+ONE_OF = {("fused_dynamic_mx_quant_moe_sort_hip", "group_size"): 64}
 
 
 def value(spec: signatures.Attribute, place: int) -> Any:
@@ -190,7 +192,7 @@ def test_every_option_reaches_the_operator(name: str) -> None:
             continue
         usual = {key: _usual(specs, key, value) for key, value in required.items()}
         words = {**usual, **tensors, **SERVED.get(name, {})}
-        chosen = CHOSEN.get(option, value(spec, place))
+        chosen = ONE_OF.get((name, option), CHOSEN.get(option, value(spec, place)))
         _, (_, _, attributes) = handed(lambda words=words: function(**{**words, option: chosen}), name)  # type: ignore[misc]  # noqa: B023
         assert attributes[place] == chosen, option
         default = parameters[option].default

@@ -94,7 +94,7 @@ def two_devices(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         SimpleNamespace(vendor="amd", ordinal=at, target=target)
         for at, target in enumerate(("gfx942", "gfx950"))
     ]
-    bundles = [SimpleNamespace(target=each.target, profile="ck-free") for each in cards]
+    bundles = [SimpleNamespace(target=each.target, profile="ck-free", tree="") for each in cards]
     said: list[str] = []
 
     def load(name: str, facts: Any) -> preload.Loaded:

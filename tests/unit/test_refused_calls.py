@@ -89,6 +89,28 @@ def test_an_option_that_nothing_covers_is_never_ignored(call: Callable[[], Any])
         call()
 
 
+@pytest.mark.parametrize("share", [None, "", []])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_a_share_of_dropout_that_is_no_number_is_refused_by_name(share: object, wanted: bool) -> None:
+    """Those that Python takes for false, too: they are not 0.0."""
+    starts = torch.tensor([0, 4], dtype=torch.int32)
+    rest = (False, -1, -1, False, wanted)
+    with pytest.raises(ArgumentKindError) as dense:
+        aiter_prebuilt.mha_fwd(Q, Q, Q, wrong(share), 0.1, *rest)
+    with pytest.raises(ArgumentKindError) as ragged:
+        aiter_prebuilt.mha_varlen_fwd(
+            Q[0], Q[0], Q[0], starts, starts, 4, 4, 0, wrong(share), 0.1, 0.0, False, *rest
+        )
+    for caught in (dense, ragged):
+        assert f"dropout_p must be a float, got {share!r}" in str(caught.value)
+
+
+@pytest.mark.parametrize("share", [0, 0.0, -0.0, False])
+def test_no_dropout_is_any_zero(share: float) -> None:
+    with pytest.raises(ArgumentDeviceError, match=r"^mha_fwd: q must be on the GPU"):
+        aiter_prebuilt.mha_fwd(Q, Q, Q, share, 0.1, False, -1, -1, False, False)
+
+
 @pytest.mark.parametrize("window", [None, 3, (), (-1,), (-1, -1, 0, 0), "no", {}, [[-1], -1]])
 def test_a_window_is_refused_by_name_with_what_to_write(window: object) -> None:
     with pytest.raises(UnsupportedError) as caught:

@@ -16,7 +16,7 @@ from support import repository
 from build_tools.__main__ import cli
 from build_tools.cases import limits
 from build_tools.errors import ManifestError, StaleFilesError, UsageError
-from build_tools.generate import scaffold, scaffold_function
+from build_tools.generate import matrix, scaffold, scaffold_function
 from build_tools.manifest.parse import document, load
 from build_tools.manifest.problems import Problems
 from build_tools.verbs import options
@@ -166,7 +166,8 @@ def test_lint_names_the_operator_and_the_part_that_is_taken_away(
     for name in ("unasked.toml", "limits.toml"):  # they name operators of others
         (root / "manifests" / name).unlink()
     (root / "ci").mkdir()
-    shutil.copy(ROOT / "ci" / "github-workflow.yml.in", root / "ci")
+    for template in matrix.PIPELINES.values():
+        shutil.copy(ROOT / template, root / template)
     monkeypatch.setattr(options, "ROOT", root)
     cli.main(["generate"], standalone_mode=False)
     cli.main(["new-operator", "toy_and_mul", "--like", "gelu_and_mul"], standalone_mode=False)

@@ -154,6 +154,7 @@ OF_INTEGERS = (
     "get_mla_metadata_v1",
     "get_ps_metadata_v1",
     "moe_align_block_size",
+    "mxfp4_moe_sort_hip",
     "peer_all_gather",
     "upcast_from_mxfp",
 )

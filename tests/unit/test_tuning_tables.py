@@ -123,3 +123,13 @@ def test_a_failed_write_leaves_the_old_table(tmp_path: Path, monkeypatch: pytest
     assert (tmp_path / "op.csv").read_bytes() == before and [path.name for path in tmp_path.iterdir()] == [
         "op.csv"
     ]
+
+
+def test_a_file_in_the_place_of_the_folder_is_named(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("kept")
+    with pytest.raises(TunedTableError, match="File exists") as refused:
+        TableFolder(taken, PLACE).add(measured("op M=1", {"M": 1}), None)
+    assert refused.value.asked == f"write the table {taken / 'op.csv'}"
+    assert refused.value.fix == "Name another folder: --output FOLDER"
+    assert taken.read_text() == "kept"

@@ -122,7 +122,7 @@ def _once(files: Sequence[Path]) -> list[Path]:
     found: dict[tuple[str, str], Path] = {}
     for file in files:
         refused = not_a_file(file)
-        if refused and own_bundles.tree_of(file.name):
+        if refused and own_bundles.is_own(file.name):
             own_bundles.refuse(str(file), refused)
             continue
         if refused:
@@ -145,13 +145,19 @@ def _all_named(files: Sequence[Path]) -> Iterator[InstalledBundle]:
         try:
             yield _named(file)
         except BundleTargetError as error:
-            if not tree:
+            if not own_bundles.is_own(file.name):
                 raise
             own_bundles.refuse(str(file), error)
 
 
 def _named(path: Path) -> InstalledBundle:
     named, mark, tree = path.stem.partition(TREE_MARK)
+    if mark and not tree:
+        raise BundleTargetError(
+            f"use {path} as a bundle",
+            f"no name of a tree stands behind {named}{mark} in its name",
+            "give the file the name that its wheel gave it",
+        )
     for profile in _PROFILES:
         if named.endswith("-" + profile):
             return InstalledBundle(str(path), named[: -len(profile) - 1], profile + mark + tree)

@@ -59,6 +59,11 @@ def tree_of(name: str) -> str:
     return Path(name).name.removesuffix(SUFFIX).partition(TREE_MARK)[2]
 
 
+def is_own(name: str) -> bool:
+    """Return whether a bundle's file name or path is one of an own bundle, be the tree's name empty (``gfx942-ck-free..apb``)."""
+    return TREE_MARK in Path(name).name.removesuffix(SUFFIX)
+
+
 def refuse(path: str, reason: object, operator: str = "") -> Refusal:
     """Note that an own bundle is not used, and warn once for each bundle and operator.
 

@@ -93,10 +93,11 @@ def execute(options: argparse.Namespace) -> int:
     """Measure and write; 0 when each call that was begun has its row or nothing to choose, 1 when one could not be finished.
 
     Raises:
-        NoDeviceError: no GPU that a bundle serves. ArgumentError: no call is named, or one that does not exist.
+        NoDeviceError: no GPU that a bundle serves. ArgumentError: no call is named, or one that does not exist; a bound is none.
         OtherTableError: the folder has a table of another device, driver or bundle.
     """
     started = time.monotonic()
+    _refuse_bounds(options.seconds, options.spread)
     devices, path = _devices(options.device)
     facts = devices[0]
     calls, left_out = _calls(options, facts)
@@ -114,6 +115,19 @@ def execute(options: argparse.Namespace) -> int:
     else:
         _print(report, tables, options.output)
     return 1 if report.wrong else 0
+
+
+def _refuse_bounds(seconds: float | None, spread: float) -> None:
+    """Refuse bounds below 0 and those that nothing is compared with.
+
+    Raises:
+        ArgumentError: it is one of them.
+    """
+    for option, value, example in (("seconds", seconds, "600"), ("spread", spread, f"{_SPREAD:g}")):
+        if value is not None and not value >= 0:
+            raise ArgumentError(
+                "tune", f"--{option} must be 0 or more, not {value:g}", f"For example: --{option} {example}"
+            )
 
 
 def _devices(asked: Sequence[int] | None) -> tuple[list[DeviceFacts], str]:

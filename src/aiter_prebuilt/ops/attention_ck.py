@@ -23,7 +23,7 @@ def _refuse_bytes(function: str, dropout_p: float, wanted: bool) -> None:
     Raises:
         UnsupportedError: they are wanted, and there are none.
     """
-    if wanted and not dropout_p:
+    if wanted and dropout_p == 0:
         raise refuse(function, "return_dropout_randval", wanted, "False, or a dropout_p above 0.0")
 
 
@@ -86,7 +86,7 @@ def mha_fwd(
     refuse_mha_fwd(bias, alibi_slopes, gen)
     scale_of("mha_fwd", softmax_scale)
     _refuse_bytes("mha_fwd", dropout_p, return_dropout_randval)
-    if dropout_p and (cu_seqlens_q is not None or cu_seqlens_kv is not None):
+    if dropout_p != 0 and (cu_seqlens_q is not None or cu_seqlens_kv is not None):
         raise refuse("mha_fwd", "dropout_p", dropout_p, "0.0 with cu_seqlens_q or cu_seqlens_kv")
     try:
         result = q.new_empty((*q.shape[:3], v.shape[3])) if out is None else out
@@ -94,7 +94,7 @@ def mha_fwd(
         window = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_fwd", error) from error
-    if dropout_p:
+    if dropout_p != 0:  # None, too, which is refused as no number
         drawn = _dropout.new_bytes(q, k.shape[1]) if return_dropout_randval else None
         tensors = (result, q, k, v, None, None, None, lse, drawn)
         state = _dropout.attend("mha_fwd", dropout_p, tensors, softmax_scale, (*window, 0))
@@ -193,7 +193,7 @@ def mha_varlen_fwd(
         window = window_of(max_seqlen_q, max_seqlen_k, is_causal, window_size_left, window_size_right)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_varlen_fwd", error) from error
-    if dropout_p:
+    if dropout_p != 0:  # None, too, which is refused as no number
         rows = (result, q, _dropout.one_batch(k), _dropout.one_batch(v), None, lse)
         lists = (cu_seqlens_q, cu_seqlens_k, cu_seqlens_q_padded, cu_seqlens_k_padded, None)
         how = (softmax_scale, (*window, 0), 0.0, (max_seqlen_q, max_seqlen_k), max(min_seqlen_q, 0))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -178,7 +179,8 @@ class TableFolder:
             beside.write_text(tuned_grammar.write(operator, columns, cells, _NOTES), encoding="utf-8")
             beside.replace(path)
         except OSError as error:
-            beside.unlink(missing_ok=True)
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
             raise TunedTableError(
                 f"write the table {path}", str(error), "Name another folder: --output FOLDER"
             ) from error
