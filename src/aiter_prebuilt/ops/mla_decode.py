@@ -187,7 +187,9 @@ def _decoded(
         g_kv_indptr, made.logits, made.lse, max_seqlen_q, scale, made.splits, made.fold, max(logit_cap, 0.0), capped,
         return_lse, ranks, rank, causal,
     )  # fmt: skip
-    if isinstance(made.lse, tuple):  # it has no framework: a golden call judges it as the operator writes it, heads folded
+    if isinstance(
+        made.lse, tuple
+    ):  # it has no framework: a golden call judges it as the operator writes it, heads folded
         return made.parts, made.lse
     return made.parts, shaped(made.lse, tuple(q.shape[:2]))
 
