@@ -261,6 +261,23 @@ def test_refuses_an_older_release_unless_it_is_asked_for(
     assert trust.check_release(folder, one.keys, "0.9.0")[1] == []  # one version, written otherwise
 
 
+def test_a_release_without_a_runtime_wheel_is_of_the_version_that_its_list_was_signed_as(
+    one: Signer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, name = tmp_path / "r", "aiter_prebuilt_gfx942-0.9-py3-none-any.whl"
+    folder.mkdir()
+    (folder / name).write_bytes(b"a bundle")
+    _resigned(folder, one, {name: hashlib.sha256(b"a bundle").hexdigest()})
+    data = (folder / "SHA256SUMS").read_bytes()
+    one.sign(folder / "SHA256SUMS.minisig", data, "file:SHA256SUMS\tversion:0.9")
+    monkeypatch.setattr(trust, "VERSION", "1.0")
+    _, (problem,) = trust.check_release(folder, one.keys)
+    assert problem.startswith("its newest release is 0.9, and 1.0 is installed here")
+    assert trust.check_release(folder, one.keys, "0.9")[1] == []
+    monkeypatch.setattr(trust, "VERSION", "0.9")
+    assert trust.check_release(folder, one.keys)[1] == []
+
+
 def test_versions_are_ordered_as_packaging_orders_them() -> None:
     versions = [
         "0.1",

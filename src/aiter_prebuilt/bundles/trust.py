@@ -194,12 +194,17 @@ def check_release(folder: Path, keys: tuple[PublicKey, ...], version: str = "") 
         wanted = read_sums(data)
     except ListError as error:
         return seal, [str(error)]
-    return seal, [*_other_release(wanted, version), *_compared(folder, wanted)]
+    signed = fields_of(found.comment).get("version", "")
+    return seal, [*_other_release(wanted, signed, version), *_compared(folder, wanted)]
 
 
-def _other_release(names: Iterable[str], version: str) -> list[str]:
-    """Is it another release than the one asked for, or an older one than this package?"""
+def _other_release(names: Iterable[str], signed: str, version: str) -> list[str]:
+    """Is it another release than the one asked for, or an older one than this package?
+
+    A folder without a runtime wheel is of the version that its list was signed as.
+    """
     have = sorted({found for name in names if (found := release_of(name))}, key=order_of)
+    have = have or ([signed] if is_version(signed) else [])
     if version:
         missing = order_of(version) not in map(order_of, have)
         return (
