@@ -10,7 +10,8 @@
 # `publish --install-only` makes the environments of publish before the key is there: what an index serves never runs beside it.
 #
 # CK: which instances of Composable Kernel (sample, curated, tuned). RUNTIME=none: no container here, nothing is compared with its wheel.
-# MINISIGN_KEY: the secret key, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/release.md.
+# MINISIGN_KEY: the secret key, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/provenance.md.
+# SOURCE is the repository as URL@REF: plan checks its form if it is there, so that the last job does not fail for the first time.
 set -eu
 cd "$(dirname "$0")/.."
 CK=${CK:-curated}
@@ -25,6 +26,11 @@ prepare() {
   [ -x "$environment/bin/nox" ] && return
   python3 -m venv --clear "$environment"
   "$environment/bin/python" -m pip install --quiet --no-deps --require-hashes -r build_tools/locks/nox.txt "$@"
+}
+
+# Refuse a SOURCE that publish would refuse. Its REF is compared with the wheels in publish.
+check_source() {
+  [ -z "${SOURCE:-}" ] || python3 ci/release_source.py "$SOURCE"
 }
 
 nox() {
@@ -76,6 +82,7 @@ pack() {
 
 publish() {
   if [ "${1:-}" = --install-only ]; then
+    check_source
     [ -z "${MINISIGN_KEY:-}" ] || echo "warning: the key is there while packages are installed" >&2
     prepare
     nox -s release mirror --install-only
@@ -101,6 +108,7 @@ step=${1:-}
 [ $# -eq 0 ] || shift
 case $step in
 plan)
+  check_source
   prepare
   nox -s lint
   units
