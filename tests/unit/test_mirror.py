@@ -80,6 +80,32 @@ def test_an_earlier_release_stays_and_other_bytes_under_its_name_are_refused(
     assert len(_deploy(dist, folder)) == 3
 
 
+def test_what_lies_beside_a_wheel_is_of_the_present_release(dist: Path, tmp_path: Path) -> None:
+    files = tmp_path / "mirror" / "files"
+    wheel = "aiter_prebuilt_gfx942-0.1-py3-none-any.whl"
+    (dist / f"{wheel}.minisig").write_text("of the first release")
+    _deploy(dist, tmp_path / "mirror")
+    (dist / f"{wheel}.provenance.json").write_text('{"of": "the second release"}')
+    (dist / f"{wheel}.minisig").unlink()
+    (files / "aiter_prebuilt_gone-0.1-py3-none-any.whl.provenance.json").write_text("{}")
+    _deploy(dist, tmp_path / "mirror")
+    assert (files / f"{wheel}.provenance.json").read_text() == '{"of": "the second release"}'
+    assert sorted(path.name for path in files.iterdir() if ".whl." in path.name) == [
+        "aiter_prebuilt-0.1-py3-none-any.whl.metadata", f"{wheel}.metadata", f"{wheel}.provenance.json"
+    ]  # fmt: skip
+    assert "gone" not in (tmp_path / "mirror" / "SHA256SUMS").read_text()
+
+
+def test_a_refused_wheel_leaves_the_mirror_as_it_was(dist: Path, tmp_path: Path) -> None:
+    _deploy(dist, tmp_path / "mirror")
+    before = {path: path.read_bytes() for path in (tmp_path / "mirror").rglob("*") if path.is_file()}
+    _wheel(dist, "aiter-prebuilt-a", "0.1")
+    _wheel(dist, "aiter-prebuilt-gfx942", "0.1", b"other")
+    with pytest.raises(MirrorError, match="other bytes"):
+        _deploy(dist, tmp_path / "mirror")
+    assert {path: path.read_bytes() for path in (tmp_path / "mirror").rglob("*") if path.is_file()} == before
+
+
 def test_a_yanked_release_says_why(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = tmp_path / "yanked.toml"
     reasons.write_text('[yanked]\n"0.1" = "wrong <results> of \\"x\\""\n')
