@@ -7,7 +7,7 @@
     python3 -m nox -s servers   wrappers of vLLM and SGLang on stock AITER through the bridge
     python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names; other projects' tests
     python3 -m nox -s prove     execute what has no receipt on the emulator and write the receipts
-    python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
+    python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes; pip builds a commit's wheel
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
     python3 -m nox -s images    the lines of a Dockerfile in a root of Debian's packages
@@ -260,9 +260,13 @@ def prove(session: nox.Session) -> None:
 
 @shared
 def reproduce(session: nox.Session) -> None:
-    """Compile the runtime's and the emulator's wheels in two folders each, and compare the bytes."""
+    """Compile the runtime's and the emulator's wheels in two folders each, and compare the bytes.
+
+    Then pip builds a wheel of a commit.
+    """
     install(session, *locks("test"))
-    run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
+    files = ("tests/dist/test_two_builds.py", "tests/dist/test_source_install.py")
+    run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", *files)
 
 
 @shared
