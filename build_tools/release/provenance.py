@@ -30,8 +30,9 @@ PREDICATE: Final = "https://slsa.dev/provenance/v1"
 BUILD_TYPE: Final = "https://pypi.org/project/aiter-prebuilt/#build-v1"
 #: Whoever signs on a machine of one's own. Nobody else vouches for it: SLSA Build L1, and no more.
 OWN_MACHINE: Final = "https://pypi.org/project/aiter-prebuilt/#own-machine-v1"
-#: Groups of ``build_tools/locks`` that ``nox -s wheels`` installs: the one that starts it, and the one that builds.
-LOCKED: Final = ("nox", "build")
+#: Groups of ``build_tools/locks`` that ``nox -s wheels`` installs: the one that starts it, the one that builds, and what torch
+#: needs, with which the bridge's data wheels are filled.
+LOCKED: Final = ("nox", "build", "torch")
 _BILL: Final = "/sboms/"
 _BILL_TYPE: Final = "application/vnd.cyclonedx+json"
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[\x21-\x7e]+")
@@ -126,7 +127,7 @@ def text(told: Mapping[str, Any]) -> bytes:
 
 
 def dependencies(root: Path) -> list[dict[str, Any]]:
-    """List every file that a build of the checkout at ``root`` may take from outside, by its hash.
+    """List every file that a build of the checkout at ``root`` may take from outside, by its hash, and torch by its version.
 
     A lock allows several files of a package, for several Pythons and machines, and pip takes one of them: all are listed.
 
@@ -144,7 +145,7 @@ def dependencies(root: Path) -> list[dict[str, Any]]:
     return [
         {"uri": f"pkg:pypi/{name}@{version}", "name": file, "digest": {"sha256": digest}}
         for name, version, file, digest in files
-    ] + list(_locked(root))
+    ] + [*_locked(root), *_torch(root)]
 
 
 def _locked(root: Path) -> Iterator[dict[str, Any]]:
@@ -156,6 +157,12 @@ def _locked(root: Path) -> Iterator[dict[str, Any]]:
                     "uri": f"pkg:pypi/{name}@{version}", "digest": {"sha256": digest},
                     "annotations": {"lock": path.as_posix()},
                 }  # fmt: skip
+
+
+def _torch(root: Path) -> Iterator[dict[str, Any]]:
+    """Name torch by its version: each mirror serves other bytes of its CPU build, so that no lock has its digest (docs/pins.md)."""
+    for name, version in locks.asked_for(root, "torch").items():
+        yield {"uri": f"pkg:pypi/{name}@{version}", "annotations": {"digest": "not pinned: mirrors differ"}}
 
 
 def _source(commit: str, source: sources.Source | None) -> list[dict[str, Any]]:

@@ -124,8 +124,10 @@ def test_every_package_of_the_build_is_a_dependency_with_all_of_its_digests(
 ) -> None:
     seen: dict[str, set[str]] = {}
     for row in taken:
-        seen.setdefault(row["uri"], set()).add(row["digest"]["sha256"])
-    for group in ("build", "nox"):
+        seen.setdefault(row["uri"], set()).update(row.get("digest", {}).values())
+    (torch,) = locks.asked_for(ROOT, "torch").values()
+    assert [uri for uri, digests in seen.items() if not digests] == [f"pkg:pypi/torch@{torch}"]
+    for group in ("build", "nox", "torch"):
         text = (ROOT / "build_tools" / "locks" / f"{group}.txt").read_text()
         wanted: dict[str, set[str]] = {}
         for line in text.splitlines():
@@ -133,7 +135,7 @@ def test_every_package_of_the_build_is_a_dependency_with_all_of_its_digests(
                 uri = f"pkg:pypi/{match[1]}@{match[2]}"
             elif digest := re.search(r"sha256:([0-9a-f]{64})", line):
                 wanted.setdefault(uri, set()).add(digest[1])
-        assert len(wanted) >= len(locks.asked_for(ROOT, group)) and wanted.keys() <= seen.keys()
+        assert wanted and wanted.keys() <= seen.keys()
         assert all(digests <= seen[uri] for uri, digests in wanted.items())
     pinned = pins.load(ROOT)
     assert {digest for pin in pinned.tools.values() for digest in pin.wheels.values()} <= set().union(
@@ -143,6 +145,7 @@ def test_every_package_of_the_build_is_a_dependency_with_all_of_its_digests(
     assert {pin.sha256 for pin in archives} <= set().union(*seen.values())
     noxfile = (ROOT / "noxfile.py").read_text()
     assert '*locks("build"), "-r", "build_tools/requirements.txt"' in noxfile, "what nox -s wheels installs"
+    assert "def wheels(session: nox.Session)" in noxfile and 'install(session, *locks("torch"))' in noxfile
 
 
 def test_the_schema_refuses_what_slsa_does_not_allow(wheel: Path) -> None:
