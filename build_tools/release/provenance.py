@@ -160,7 +160,7 @@ def _locked(root: Path) -> Iterator[dict[str, Any]]:
 
 
 def _torch(root: Path) -> Iterator[dict[str, Any]]:
-    """Name torch by its version: each mirror serves other bytes of its CPU build, so that no lock has its digest (docs/pins.md)."""
+    """Name torch by its version: mirrors serve other bytes of its CPU build, so that no lock has its digest (docs/pins.md)."""
     for name, version in locks.asked_for(root, "torch").items():
         yield {"uri": f"pkg:pypi/{name}@{version}", "annotations": {"digest": "not pinned: mirrors differ"}}
 
