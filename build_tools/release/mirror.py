@@ -108,7 +108,7 @@ def write(folder: Path, keys: Sequence[Signer]) -> list[str]:
 
 def _refuse_other(wheel: Path, target: Path) -> None:
     """Refuse other bytes for a wheel that is there: what was released under a name is never replaced by something else."""
-    if target.exists() and sha256_file(wheel) != sha256_file(target):
+    if target.suffix == ".whl" and target.exists() and sha256_file(wheel) != sha256_file(target):
         raise MirrorError(
             f"put {wheel.name} into the mirror",
             "it has a file of that name with other bytes",
@@ -117,12 +117,15 @@ def _refuse_other(wheel: Path, target: Path) -> None:
 
 
 def _put(wheel: Path, files: Path) -> None:
-    """Copy a wheel that is not there, and what lies beside it now. What lay beside it before goes."""
+    """Copy a wheel that is not there, and what lies beside it now. What lay beside it before goes.
+
+    A file that is no wheel, such as a record, takes the place of the one before.
+    """
     beside = {path.name: path for path in wheel.parent.glob(f"{wheel.name}.*")}
     for old in files.glob(f"{wheel.name}.*"):
         if old.name not in beside:
             old.unlink()
-    if not (files / wheel.name).exists():
+    if not (files / wheel.name).exists() or wheel.suffix != ".whl":
         write_atomic(files / wheel.name, wheel.read_bytes())
     for name, path in sorted(beside.items()):
         write_atomic(files / name, path.read_bytes())

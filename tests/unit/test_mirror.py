@@ -96,6 +96,15 @@ def test_what_lies_beside_a_wheel_is_of_the_present_release(dist: Path, tmp_path
     assert "gone" not in (tmp_path / "mirror" / "SHA256SUMS").read_text()
 
 
+def test_a_record_takes_the_place_of_the_one_before(dist: Path, tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        (dist / "aiter_prebuilt-0.1.release.json").write_text(text)
+        mirror.deploy(
+            sorted(dist.glob("*.whl")), tmp_path / "mirror", [], [dist / "aiter_prebuilt-0.1.release.json"]
+        )
+    assert (tmp_path / "mirror" / "files" / "aiter_prebuilt-0.1.release.json").read_text() == "second"
+
+
 def test_a_refused_wheel_leaves_the_mirror_as_it_was(dist: Path, tmp_path: Path) -> None:
     _deploy(dist, tmp_path / "mirror")
     before = {path: path.read_bytes() for path in (tmp_path / "mirror").rglob("*") if path.is_file()}
