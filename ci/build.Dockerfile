@@ -1,6 +1,10 @@
 # An image that builds, also as a worker of a farm (ci/farm-kubernetes.yml):
 #   docker build -f ci/build.Dockerfile -t build .
-#   docker run -v "$PWD/dist:/work/dist" build python -m build_tools wheels --output dist
+#   mkdir -p dist
+#   docker run --user "$(id -u):$(id -g)" -v work:/work/build -v "$PWD/dist:/work/dist" build \
+#     sh -ec 'python -m build_tools build --host; python -m build_tools wheels --output dist'
+# Any user id can write /work/build and /work/dist, and nothing else. The volume `work` gets the rights of /work/build from the image; it
+# keeps what was compiled, and is what a root file system that is --read-only needs.
 ARG BASE=python:3.12-bookworm
 FROM ${BASE}
 WORKDIR /work
@@ -11,13 +15,13 @@ RUN python3 -m venv /opt/build && \
     /opt/build/bin/python -m pip install --no-cache-dir --no-deps --require-hashes \
       -r build_tools/locks/makers.txt -r build_tools/requirements.txt -r build_tools/locks/build.txt \
       -r build_tools/locks/farm.txt -r build_tools/locks/release.txt
-ENV PATH=/opt/build/bin:$PATH PYTHONPATH=src AITER_PREBUILT_CACHE=/work/build/cache
+ENV PATH=/opt/build/bin:$PATH PYTHONPATH=src AITER_PREBUILT_CACHE=/work/build/cache HOME=/work/build/home
 COPY CMakeLists.txt LICENSE README.md THIRD_PARTY.txt pyproject.toml ./
 COPY build_tools build_tools
 COPY csrc csrc
 COPY hsa hsa
 COPY manifests manifests
 COPY src src
-RUN mkdir -p build dist && chmod 777 . build dist
+RUN mkdir -p build/home dist && chmod 777 build build/home dist
 USER 65534:65534
 CMD ["python", "-m", "build_tools", "build"]

@@ -10,7 +10,8 @@
 # `publish --install-only` makes the environments of publish before the key is there: what an index serves never runs beside it.
 #
 # CK: which instances of Composable Kernel (sample, curated, tuned). RUNTIME=none: no container here, nothing is compared with its wheel.
-# MINISIGN_KEY: the secret key, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/release.md.
+# MINISIGN_KEY: the secret key, its second line alone, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/provenance.md.
+# SOURCE is the repository as URL@REF: plan checks its form if it is there, so that the last job does not fail for the first time.
 set -eu
 cd "$(dirname "$0")/.."
 CK=${CK:-curated}
@@ -21,10 +22,22 @@ fail() {
   exit 2
 }
 
+# Make the environment of nox, and of further locks by name. A workspace may keep one of an earlier commit: it is known by its locks.
 prepare() {
-  [ -x "$environment/bin/nox" ] && return
+  set -- nox "$@"
+  made=$(python3 --version; for lock; do cat "build_tools/locks/$lock.txt"; done)
+  if [ -x "$environment/bin/nox" ] && [ "$(cat "$environment/made" 2>/dev/null)" = "$made" ]; then return; fi
+  files=
+  for lock; do files="$files -r build_tools/locks/$lock.txt"; done
   python3 -m venv --clear "$environment"
-  "$environment/bin/python" -m pip install --quiet --no-deps --require-hashes -r build_tools/locks/nox.txt "$@"
+  # shellcheck disable=SC2086 # words: names of locks have no space
+  "$environment/bin/python" -m pip install --quiet --no-deps --require-hashes $files
+  printf '%s\n' "$made" >"$environment/made"
+}
+
+# Refuse a SOURCE that publish would refuse. Its REF is compared with the wheels in publish.
+check_source() {
+  [ -z "${SOURCE:-}" ] || python3 ci/release_source.py "$SOURCE"
 }
 
 nox() {
@@ -56,7 +69,8 @@ runtime() {
   command -v docker >/dev/null || command -v podman >/dev/null ||
     fail "runtime needs docker or podman, and neither is here. Install one, or set RUNTIME=none for runtime and pack"
   command -v docker >/dev/null || export CIBW_CONTAINER_ENGINE=podman
-  prepare -r build_tools/locks/container.txt
+  rm -rf wheelhouse # of another time: so it is in pack and publish
+  prepare container
   "$environment/bin/python" -m cibuildwheel --platform linux --output-dir wheelhouse
 }
 
@@ -65,6 +79,7 @@ pack() {
   [ -d wheelhouse ] || [ "${RUNTIME:-}" = none ] ||
     fail "pack needs the wheelhouse of the step runtime. Download its artifact, or set RUNTIME=none"
   prepare
+  rm -rf dist build/site build/screenshots
   # What the shards compiled, and nothing else: a job that packs and compiles would hide that a shard is missing.
   # A tenth of it is compiled again and compared: what came through artifacts is believed no further than that.
   nox -s wheels -- --ck "$CK" --stored-only --recheck 1/10
@@ -76,19 +91,28 @@ pack() {
 
 publish() {
   if [ "${1:-}" = --install-only ]; then
+    check_source
     [ -z "${MINISIGN_KEY:-}" ] || echo "warning: the key is there while packages are installed" >&2
     prepare
     nox -s release mirror --install-only
     return
   fi
-  [ -n "${MINISIGN_KEY:-}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, or to a file with it"
+  [ -n "${MINISIGN_KEY:-}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, to its second line, or to a file with it"
   [ -d dist ] || fail "publish needs the dist of the step pack. Download its artifact first"
   [ -d .nox/release ] || fail "publish installs nothing. Run ci/provider.sh publish --install-only first"
+  rm -rf build/mirror
+  set +x # a trace would print the key
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT # also where signing fails
   if [ -f "$MINISIGN_KEY" ]; then
     (umask 077 && cat "$MINISIGN_KEY" >"$folder/release.key")
   else
+    # The second line of the file is all of the key. Some services mask secrets of one line alone.
+    case $MINISIGN_KEY in
+    untrusted\ comment:*) ;;
+    *) MINISIGN_KEY="untrusted comment: minisign secret key
+$MINISIGN_KEY" ;;
+    esac
     (umask 077 && printf '%s\n' "$MINISIGN_KEY" >"$folder/release.key")
   fi
   unset MINISIGN_KEY
@@ -101,6 +125,7 @@ step=${1:-}
 [ $# -eq 0 ] || shift
 case $step in
 plan)
+  check_source
   prepare
   nox -s lint
   units

@@ -3,6 +3,9 @@
 ``<bundle>.json`` has the key under which the bundle is left as it is, what a report says about it, and ``sources``: SHA-256
 by path of every file of the repository and of source trees that its compiles read, and of the manifests; ``upstream``, what files
 of trees bring in, and ``files``, entry -> file of a tree.
+
+``commits.json`` has the commit of the last build that made each bundle or found it current. It is a file of its own: a note stays
+the same bytes while its bundle does.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from build_tools.pack import licences
 from build_tools.records import in_tree
 from build_tools.tools.tree import digest, exists, located
 
+_COMMITS: Final = "commits.json"
 _BINARY: Final = (".co", ".hsaco")
 #: They ask what bundles would do, and are in none.
 _QUESTIONS: Final = ("manifests/clients.toml", "manifests/models.toml")
@@ -47,6 +51,35 @@ def read(bundle: Path) -> dict[str, Any]:
 def write(bundle: Path, note: Mapping[str, Any]) -> None:
     """Write the note of ``bundle``, the same content as the same bytes."""
     write_atomic(path_of(bundle), (json.dumps(note, indent=1, sort_keys=True) + "\n").encode())
+
+
+def write_commits(folder: Path, digests: Mapping[str, str], commit: str) -> None:
+    """Note the commit of a build.
+
+    Args:
+        folder: the folder of the bundles.
+        digests: file name -> SHA-256 of each bundle that the build made or found current.
+        commit: of the checkout that built.
+    """
+    rows = _commits(folder) | {name: [digest, commit] for name, digest in digests.items()}
+    write_atomic(folder / _COMMITS, (json.dumps(rows, indent=1, sort_keys=True) + "\n").encode())
+
+
+def commit_of(bundle: Path) -> str:
+    """Return the commit of the last build that made ``bundle`` or found it current; "" if none is noted of these bytes."""
+    digest, commit = _commits(bundle.parent).get(bundle.name, ["", ""])
+    try:
+        return commit if hashlib.sha256(bundle.read_bytes()).hexdigest() == digest else ""
+    except OSError:
+        return ""
+
+
+def _commits(folder: Path) -> dict[str, list[str]]:
+    try:
+        rows = json.loads((folder / _COMMITS).read_text(encoding="utf-8"))
+        return {str(name): [str(digest), str(commit)] for name, (digest, commit) in rows.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
 
 
 def manifest_files(root: Path) -> set[str]:

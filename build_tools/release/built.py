@@ -1,7 +1,8 @@
 """At which commit wheels were built: a note beside them, so that who signs or records them elsewhere says no other one.
 
 It is in no wheel, since builders of one runtime give the same bytes. A wheel is known by what it holds without its signatures and
-their lines in RECORD: signing does not make it another one.
+their lines in RECORD: signing does not make it another one. A bundle may be of another commit than its wheel: then the note has
+both.
 """
 
 from __future__ import annotations
@@ -9,62 +10,114 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from zipfile import BadZipFile, ZipFile
 
+from aiter_prebuilt.contract.bundle import SUFFIX as BUNDLE
 from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import WheelError
 from build_tools.files.reproducible import write_atomic
+from build_tools.pack import notes
 
 EDITION: Final = 1
 #: How the note is called in the folder of the wheels.
 NAME: Final = f"aiter_prebuilt-{VERSION}.build.json"
 
 
-def write(folder: Path, wheels: Iterable[Path], commit: str) -> Path:
-    """Note that ``wheels``, in ``folder``, were built at ``commit``; what is noted of others that are still there stays.
+@dataclass(frozen=True, slots=True)
+class Built:
+    """At which commit a wheel was packed, and its bundle built if that was another. Both are "" where nobody knows."""
+
+    commit: str
+    bundle: str
+
+    @property
+    def one(self) -> str:
+        """The commit of all that is in the wheel; "" if there are two or nobody knows."""
+        return self.commit if self.bundle == self.commit else ""
+
+
+def write(folder: Path, wheels: Iterable[Path], commit: str, bundles: Path | None = None) -> Path:
+    """Note at which commit wheels were built; what is noted of others that are still there stays.
+
+    Args:
+        folder: the folder of the wheels.
+        wheels: the wheels.
+        commit: of the checkout that packed them.
+        bundles: the folder of the bundles, which know at which commit each was built. None: at ``commit``.
+
+    Returns:
+        The note's path.
 
     Raises:
         WheelError: one is none, or the note cannot be read.
     """
     rows = {name: row for name, row in _read(folder).items() if (folder / name).is_file()}
-    rows |= {path.name: {"commit": commit, "contents": _contents(path)} for path in wheels}
+    for path in wheels:
+        row = {"commit": commit, "contents": _contents(path)}
+        other = commit if bundles is None else _bundle(path, bundles, commit)
+        rows[path.name] = row if other == commit else {**row, "bundle": other}
     told = {"edition": EDITION, "wheels": rows}
     write_atomic(folder / NAME, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
     return folder / NAME
 
 
-def commits(wheels: Iterable[Path]) -> dict[str, str]:
-    """Name -> commit of those of ``wheels`` that the note beside them knows, and that still are what it knows.
+def known(wheels: Iterable[Path]) -> dict[str, Built]:
+    """Return what the notes beside ``wheels`` tell of those that still are what they tell of, by name.
 
     Raises:
         WheelError: one is none, or a note cannot be read.
     """
-    notes: dict[Path, Mapping[str, Any]] = {}
+    read: dict[Path, Mapping[str, Any]] = {}
     found = {}
     for path in wheels:
-        if path.parent not in notes:
-            notes[path.parent] = _read(path.parent)
-        row = notes[path.parent].get(path.name)
+        if path.parent not in read:
+            read[path.parent] = _read(path.parent)
+        row = read[path.parent].get(path.name)
         if row is not None and row["contents"] == _contents(path):
-            found[path.name] = str(row["commit"])
+            found[path.name] = Built(row["commit"], row.get("bundle", row["commit"]))
     return found
 
 
+def commits(wheels: Iterable[Path]) -> dict[str, str]:
+    """Return the commit at which each wheel was packed, by name, of those that :func:`known` finds.
+
+    Raises:
+        WheelError: one is none, or a note cannot be read.
+    """
+    return {name: row.commit for name, row in known(wheels).items()}
+
+
 def differences(wheels: Iterable[Path], commit: str) -> Iterator[str]:
-    """Yield a line for each wheel not built at ``commit``.
+    """Yield a line for each wheel that is not all of ``commit``.
 
     The checkout is there; a wheel whose commit nobody knows counts, too.
     """
     wheels = list(wheels)
-    known = commits(wheels)
+    rows = known(wheels)
     for path in wheels:
-        if path.name not in known:
+        row = rows.get(path.name)
+        if row is None:
             yield f"{path.name}: no {NAME} beside it says at which commit it was built, and its statement names none"
-        elif known[path.name] != commit:
-            yield f"{path.name}: built at {known[path.name] or 'no commit'}, as its statement says; this checkout is at {commit}"
+            continue
+        if row.commit != commit:
+            yield f"{path.name}: built at {row.commit or 'no commit'}, as its statement says; this checkout is at {commit}"
+        if row.bundle != row.commit:
+            yield (
+                f"{path.name}: its bundle was built at {row.bundle or 'no known commit'} and packed at {row.commit or 'none'}; "
+                "its statement says both and lists no packages. Build and pack at one commit: nox -s wheels"
+            )
+
+
+def _bundle(wheel: Path, bundles: Path, commit: str) -> str:
+    """Return the commit of the wheel's bundle; ``commit`` if the wheel has none."""
+    with ZipFile(wheel) as archive:
+        names = [name.rpartition("/")[2] for name in archive.namelist() if name.endswith(BUNDLE)]
+    found = {notes.commit_of(bundles / name) for name in names}
+    return found.pop() if len(found) == 1 else "" if found else commit
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -77,6 +130,7 @@ def _read(folder: Path) -> dict[str, Any]:
             raise ValueError(f"it is of edition {told['edition']!r}")
         return {
             str(name): {"commit": str(row["commit"]), "contents": str(row["contents"])}
+            | ({"bundle": str(row["bundle"])} if "bundle" in row else {})
             for name, row in told["wheels"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -1,5 +1,6 @@
 """A folder that can be carried to a site without a network, to install from: wheels, an index of files, hashes, signatures, and a
-page for the person who carries it. Wheels of earlier releases that are in it stay, so that one folder can serve several.
+page for the person who carries it. Wheels of earlier releases that are in it stay, so that one folder can serve several. What
+lies beside a wheel, its statement of provenance, is the present release's.
 """
 
 from __future__ import annotations
@@ -78,14 +79,14 @@ def deploy(
         raise MirrorError(
             f"fill {folder}", "there is no wheel to put into it", "Run python -m build_tools wheels"
         )
-    reasons = yanked()
+    reasons, files = yanked(), folder / FILES
     for wheel in wheels:
         listed(wheel, reasons)
-    for wheel in wheels:
-        for path in sorted(wheel.parent.glob(f"{wheel.name}*")):
-            _put(path, folder / FILES / path.name)
-    for path in more:
-        _put(path, folder / FILES / path.name)
+    for path in (*wheels, *more):
+        _refuse_other(path, files / path.name)
+    for path in (*wheels, *more):
+        _put(path, files)
+    _drop_orphans(files)
     return write(folder, keys)
 
 
@@ -106,16 +107,37 @@ def write(folder: Path, keys: Sequence[Signer]) -> list[str]:
     return [row.file for row in rows]
 
 
-def _put(source: Path, target: Path) -> None:
-    """Copy a file that is not there. One that is stays: what was released under a name is never replaced by something else."""
-    if not target.exists():
-        write_atomic(target, source.read_bytes())
-    elif target.suffix == ".whl" and sha256_file(source) != sha256_file(target):
+def _refuse_other(wheel: Path, target: Path) -> None:
+    """Refuse other bytes for a wheel that is there: what was released under a name is never replaced by something else."""
+    if target.suffix == ".whl" and target.exists() and sha256_file(wheel) != sha256_file(target):
         raise MirrorError(
-            f"put {source.name} into the mirror",
+            f"put {wheel.name} into the mirror",
             "it has a file of that name with other bytes",
             "Release under another version, or begin an empty folder",
         )
+
+
+def _put(wheel: Path, files: Path) -> None:
+    """Copy a wheel that is not there, and what lies beside it now. What lay beside it before goes.
+
+    A file that is no wheel, such as a record, takes the place of the one before.
+    """
+    beside = {path.name: path for path in wheel.parent.glob(f"{wheel.name}.*")}
+    for old in files.glob(f"{wheel.name}.*"):
+        if old.name not in beside:
+            old.unlink()
+    if not (files / wheel.name).exists() or wheel.suffix != ".whl":
+        write_atomic(files / wheel.name, wheel.read_bytes())
+    for name, path in sorted(beside.items()):
+        write_atomic(files / name, path.read_bytes())
+
+
+def _drop_orphans(files: Path) -> None:
+    """Remove what lies beside a wheel that is gone."""
+    wheels = {path.name for path in files.glob("*.whl")}
+    for path in files.glob("*.whl.*"):
+        if path.name[: path.name.rindex(".whl.") + len(".whl")] not in wheels:
+            path.unlink()
 
 
 def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[Signer]) -> None:

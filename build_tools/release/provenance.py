@@ -19,21 +19,23 @@ from zipfile import BadZipFile, ZipFile
 from build_tools.errors import SigningError, WheelError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.run import run
+from build_tools.release import source as sources
+from build_tools.release.built import Built
 from build_tools.tools import locks, pins
 
 SUFFIX: Final = ".provenance.json"
 STATEMENT: Final = "https://in-toto.io/Statement/v1"
 PREDICATE: Final = "https://slsa.dev/provenance/v1"
-#: What docs/release.md describes under these names.
+#: What docs/provenance.md describes under these names.
 BUILD_TYPE: Final = "https://pypi.org/project/aiter-prebuilt/#build-v1"
 #: Whoever signs on a machine of one's own. Nobody else vouches for it: SLSA Build L1, and no more.
 OWN_MACHINE: Final = "https://pypi.org/project/aiter-prebuilt/#own-machine-v1"
-#: Groups of ``build_tools/locks`` that ``nox -s wheels`` installs: the one that starts it, and the one that builds.
-LOCKED: Final = ("nox", "build")
+#: Groups of ``build_tools/locks`` that ``nox -s wheels`` installs: the one that starts it, the one that builds, and what torch
+#: needs, with which the bridge's data wheels are filled.
+LOCKED: Final = ("nox", "build", "torch")
 _BILL: Final = "/sboms/"
 _BILL_TYPE: Final = "application/vnd.cyclonedx+json"
 _URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[\x21-\x7e]+")
-_SOURCE: Final = re.compile(r"https?://[^\s@]+@[^\s@]+")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -42,7 +44,7 @@ class Run:
     """One run of the build, as its caller describes it.
 
     ``builder``: URI of the service and the workflow that ran, or :data:`OWN_MACHINE`; ``invocation``: URI of this run;
-    ``source``: ``URL@REF`` of the repository. The last two may be empty.
+    ``source``: ``URL@REF`` of the repository, as :func:`build_tools.release.source.parse` takes it. The last two may be empty.
     """
 
     builder: str = OWN_MACHINE
@@ -51,20 +53,20 @@ class Run:
 
     def __post_init__(self) -> None:
         """Check the form of each field. Raises SigningError."""
-        for option, value, right, form in (
-            ("builder", self.builder, _URI.fullmatch(self.builder), "a URI"),
-            ("invocation", self.invocation, not self.invocation or _URI.fullmatch(self.invocation), "a URI"),
-            (
-                "source",
-                self.source,
-                not self.source or _SOURCE.fullmatch(self.source),
-                "URL@REF without a login",
-            ),
-        ):
-            if not right:
+        for option, value in (("builder", self.builder), ("invocation", self.invocation)):
+            if not _URI.fullmatch(value) and (value or option == "builder"):
                 raise SigningError(
-                    f"sign with --{option} {value!r}", f"it is not {form}", "See docs/release.md"
+                    f"sign with --{option} {value!r}",
+                    "it is not a URI",
+                    f"Type --{option} https://HOST/PLACE, or leave it out",
                 )
+        if self.source:
+            sources.parse(self.source)
+
+    @property
+    def repository(self) -> sources.Source | None:
+        """The source, parsed; None without one."""
+        return sources.parse(self.source) if self.source else None
 
 
 def commit_of(root: Path) -> str:
@@ -80,13 +82,13 @@ def commit_of(root: Path) -> str:
 
 
 def statement(
-    wheel: Path, commit: str, signed_at: str, taken: list[dict[str, Any]], made: Run
+    wheel: Path, row: Built, signed_at: str, taken: list[dict[str, Any]], made: Run
 ) -> dict[str, Any]:
     """Return the statement about one wheel.
 
     Args:
         wheel: the file.
-        commit: at which it was built; "" where nobody noted it.
+        row: the commits at which it and its bundle were built.
         signed_at: commit of the checkout that signs it.
         taken: what that checkout takes from outside (:func:`dependencies`). It is not told of a wheel of another commit.
         made: who built it.
@@ -94,8 +96,11 @@ def statement(
     Raises:
         WheelError: it is no wheel.
     """
-    source = _source(commit, made.source)
-    repository, _, ref = made.source.partition("@")
+    repository = made.repository
+    commit, one = row.commit, row.one
+    source = _source(one, repository)
+    other = {} if row.bundle == commit else {"bundleCommit": row.bundle}
+    parameters = {"repository": repository.url, "ref": repository.ref} if repository else {}
     metadata = {"metadata": {"invocationId": made.invocation}} if made.invocation else {}
     return {
         "_type": STATEMENT,
@@ -104,9 +109,9 @@ def statement(
         "predicate": {
             "buildDefinition": {
                 "buildType": BUILD_TYPE,
-                "externalParameters": {"repository": repository, "ref": ref} if made.source else {},
-                "internalParameters": {"commit": commit, "signedAt": signed_at},
-                "resolvedDependencies": [*source, *(taken if commit and commit == signed_at else ())],
+                "externalParameters": parameters,
+                "internalParameters": {"commit": commit, **other, "signedAt": signed_at},
+                "resolvedDependencies": [*source, *(taken if one and one == signed_at else ())],
             },
             "runDetails": {"builder": {"id": made.builder}, **metadata, "byproducts": _bills(wheel)},
         },
@@ -122,7 +127,7 @@ def text(told: Mapping[str, Any]) -> bytes:
 
 
 def dependencies(root: Path) -> list[dict[str, Any]]:
-    """List every file that a build of the checkout at ``root`` may take from outside, by its hash.
+    """List every file that a build of the checkout at ``root`` may take from outside, by its hash, and torch by its version.
 
     A lock allows several files of a package, for several Pythons and machines, and pip takes one of them: all are listed.
 
@@ -140,7 +145,7 @@ def dependencies(root: Path) -> list[dict[str, Any]]:
     return [
         {"uri": f"pkg:pypi/{name}@{version}", "name": file, "digest": {"sha256": digest}}
         for name, version, file, digest in files
-    ] + list(_locked(root))
+    ] + [*_locked(root), *_torch(root)]
 
 
 def _locked(root: Path) -> Iterator[dict[str, Any]]:
@@ -154,9 +159,15 @@ def _locked(root: Path) -> Iterator[dict[str, Any]]:
                 }  # fmt: skip
 
 
-def _source(commit: str, source: str) -> list[dict[str, Any]]:
+def _torch(root: Path) -> Iterator[dict[str, Any]]:
+    """Name torch by its version: mirrors serve other bytes of its CPU build, so that no lock has its digest (docs/pins.md)."""
+    for name, version in locks.asked_for(root, "torch").items():
+        yield {"uri": f"pkg:pypi/{name}@{version}", "annotations": {"digest": "not pinned: mirrors differ"}}
+
+
+def _source(commit: str, source: sources.Source | None) -> list[dict[str, Any]]:
     """Describe the repository. A commit with changes that nobody committed names no source: it has no digest."""
-    told: dict[str, Any] = {"uri": f"git+{source}"} if source else {}
+    told: dict[str, Any] = {"uri": f"git+{source.text}"} if source is not None else {}
     if _COMMIT.fullmatch(commit):
         told["digest"] = {"gitCommit": commit}
     return [{"name": "source", **told}] if told else []

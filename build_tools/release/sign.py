@@ -27,7 +27,7 @@ from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
 from build_tools.pack.archive import write_members
-from build_tools.release import built, provenance
+from build_tools.release import built, provenance, source
 
 if TYPE_CHECKING:
     from minisign import PublicKey, SecretKey
@@ -44,6 +44,7 @@ class Signer:
 
     def sign(self, data: bytes, name: str) -> bytes:
         """Sign ``data``, which was in the file ``name``."""
+        # A fixed time: the same keys give the same bytes. Readers compare the version, and not the time.
         comment = f"timestamp:{epoch()}\tfile:{name}\tversion:{VERSION}"
         return bytes(self.key.sign(data, untrusted_comment=_UNTRUSTED, trusted_comment=comment)) + b"\n"
 
@@ -114,7 +115,7 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
     """Sign what is in ``folder``; the files that were written. What was signed before is signed anew.
 
     Raises:
-        SigningError: there is no wheel, or something that is no part of a release.
+        SigningError: there is no wheel, something that is no part of a release, or ``made`` names a source of another commit.
         WheelError: a wheel is none. ManifestError: the checkout's pins cannot be read.
     """
     wheels = sorted(folder.glob("*.whl"))
@@ -124,11 +125,14 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
         raise SigningError(
             f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
         )
+    taken, here, known = provenance.dependencies(root), provenance.commit_of(root), built.known(wheels)
+    rows = {wheel.name: known.get(wheel.name, built.Built("", "")) for wheel in wheels}
+    if made.repository is not None:
+        source.refuse_other(root, made.repository, rows)
     written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
-    taken, here, commits = provenance.dependencies(root), provenance.commit_of(root), built.commits(wheels)
     for wheel in wheels:
         path = wheel.with_name(wheel.name + provenance.SUFFIX)
-        told = provenance.statement(wheel, commits.get(wheel.name, ""), here, taken, made)
+        told = provenance.statement(wheel, rows[wheel.name], here, taken, made)
         write_atomic(path, provenance.text(told))
         written.append(path)
     return written + write_sums(folder, keys)

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from aiter_prebuilt.contract.targets import TARGETS
 from build_tools.errors import SiteError
 
-#: Target -> the products that have it, as ``aiter_prebuilt.bundles.products`` reads them, and the extra of their wheel.
+#: Target of AMD -> its products, and the extra of their wheel.
 PRODUCTS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    "gfx942": (("MI300X", "MI300A", "MI308X", "MI325X"), "gfx942"),
-    "gfx950": (("MI350X", "MI355X"), "gfx950"),
+    name: (facts.devices, facts.extra) for name, facts in TARGETS.items() if facts.vendor == "amd"
 }
 #: The one command that builds the wheels; then, for each use of them, the lines to type. EXTRA: the wheel's extra.
 BUILD: Final = "python3 -m pip install -r build_tools/locks/nox.txt && python3 -m nox -s demo"

@@ -79,12 +79,14 @@ def build(
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.manifest.tree import load_tree
+    from build_tools.pack import notes
     from build_tools.pipeline.build import build as run_build
     from build_tools.pipeline.build import unchanged
     from build_tools.pipeline.report import report
     from build_tools.pipeline.settings import Settings
+    from build_tools.release.provenance import commit_of
 
-    own = options.own_tree(root)
+    own, commit = options.own_tree(root), commit_of(root)
     if bundles == options.BUNDLES and (operators or own):
         bundles = root.resolve() / "build" / "bundles" if own else options.OPERATOR_BUNDLES
     with ExitStack() as stack:
@@ -99,6 +101,7 @@ def build(
             told = known = None if own else unchanged(settings)
             if told is None:
                 told = report(run_build(settings))
+    notes.write_commits(bundles, {row["file"]: row["sha256"] for row in told["bundles"]}, commit)
     if own:
         options.functions_of(root)
     if as_json:

@@ -108,7 +108,10 @@ def keygen(folder: Path, name: str) -> None:
 )  # fmt: skip
 @click.option("--invocation", default="", metavar="URI", help="The address of the run that built.")
 @click.option(
-    "--source", default="", metavar="URL@REF", help="The repository that was built, and its branch or tag."
+    "--source",
+    default="",
+    metavar="URL@REF",
+    help="The repository that was built, and its branch, tag or commit: it must be the commit of every wheel.",
 )
 def sign(folder: Path, keys: tuple[Path, ...], builder: str, invocation: str, source: str) -> None:
     """Sign the wheels in FOLDER (dist): each bundle inside of its wheel, SHA256SUMS, and a statement of provenance for each."""

@@ -77,7 +77,7 @@ def wheels(
         )
     commit = commit_of(options.ROOT)
     written = write_wheels(options.ROOT, bundles, output, runtime=runtime, unproved=unproved, caches=caches)
-    built.write(output, written, commit)
+    built.write(output, written, commit, bundles)
     for path in written:
         click.echo(f"{path.name}  {path.stat().st_size / 1024:.0f} KiB")
 

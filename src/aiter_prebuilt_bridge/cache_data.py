@@ -246,8 +246,8 @@ def summary() -> list[dict[str, Any]]:
 
 def _again(target: str) -> str:
     """Return the remedy for a damaged data wheel. The runtime knows from where it was installed."""
-    from aiter_prebuilt.bundles.wheel_source import install_options, installer
+    from aiter_prebuilt.bundles.wheel_source import installation
 
-    program, again = installer()
+    program, again, options = installation()
     wheel = f"aiter-prebuilt-bridge-{target}"
-    return f"Install the wheel again: {program} {install_options()}{again} --no-deps {wheel}"
+    return f"Install the wheel again: {program} {options}{again} --no-deps {wheel}"

@@ -59,6 +59,17 @@ def test_the_server_s_wheels_come_from_dist_alone() -> None:
     assert "--isolated" in run and "--no-index" in run and "source=dist" in run
 
 
+def test_a_build_image_has_folders_that_any_user_id_can_write_and_no_other() -> None:
+    """``docker run --user 1000``: what a build writes lies in them, its home and cache too."""
+    lines = dockerfile.lines_of((ROOT / "ci" / "build.Dockerfile").read_text(encoding="utf-8"))
+    (opened,) = (number for number, line in enumerate(lines) if "chmod" in line.rest)
+    assert lines[opened].rest == "mkdir -p build/home dist && chmod 777 build build/home dist"
+    later = [line.word for line in lines[opened + 1 :]]
+    assert later == ["USER", "CMD"], "a later line of root's could add files that others cannot write"
+    (settings,) = (line.rest for line in lines if line.word == "ENV")
+    assert "HOME=/work/build/home" in settings and "AITER_PREBUILT_CACHE=/work/build/cache" in settings
+
+
 def test_the_build_s_packages_come_by_hash() -> None:
     text = (ROOT / "ci" / "build.Dockerfile").read_text(encoding="utf-8")
     installs = [line.rest for line in dockerfile.lines_of(text) if "pip install" in line.rest]

@@ -133,11 +133,13 @@ def test_no_extra_is_named_that_is_not_there() -> None:
     ("record", "options"),
     [
         (None, "--no-index --find-links dist "),
-        ("{", ""),
+        ("{", "--no-index --find-links dist "),
         ('{"url": "file:///a/checkout", "dir_info": {"editable": true}}', ""),
-        ('{"url": "file:///gone/aiter_prebuilt-0.1.0.whl", "archive_info": {}}', ""),
+        ('{"url": "git+https://example.org/o/r", "vcs_info": {}}', ""),
+        ('{"url": "file:///gone/aiter_prebuilt-0.1.0.whl", "archive_info": {}}', "--no-index --find-links dist "),
         ('{"url": "file://HERE/my%20dist/aiter_prebuilt-0.1.0.whl"}', "--no-index --find-links 'HERE/my dist' "),
-        ('{"url": "https://me:secret@mirror.example/w/aiter_prebuilt-0.1.0.whl"}', "--find-links https://mirror.example/w/ "),
+        ('{"url": "https://me:secret@mirror.example/w/aiter_prebuilt-0.1.0.whl"}',
+         "--no-index --find-links https://mirror.example/w/ "),
     ],
 )  # fmt: skip
 def test_a_remedy_names_the_place_that_this_installation_came_from(
@@ -150,42 +152,89 @@ def test_a_remedy_names_the_place_that_this_installation_came_from(
     if record is not None:
         (info / "direct_url.json").write_text(record.replace("HERE", str(tmp_path)))
     monkeypatch.syspath_prepend(tmp_path / "site")
-    for name in wheel_source._CONFIGURED["pip"]:
-        monkeypatch.delenv(name, raising=False)
+    _no_variables(monkeypatch)
     line = extras.pip_line("gfx942", upgrade=True)
     assert line == f"pip install {options.replace('HERE', str(tmp_path))}--upgrade 'aiter-prebuilt[gfx942]'"
     assert extras.nothing_installed().endswith("or 'aiter-prebuilt[gfx950]'")
 
 
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for links, indexes, _ in wheel_source._VARIABLES.values():
+        for name in (*links, *indexes):
+            monkeypatch.delenv(name, raising=False)
+
+
+def _installed_from_links(site: Path, monkeypatch: pytest.MonkeyPatch, installer: str = "") -> None:
+    info = site / "aiter_prebuilt-0.1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
+    if installer:
+        (info / "INSTALLER").write_text(installer)
+    monkeypatch.syspath_prepend(site)
+    _no_variables(monkeypatch)
+
+
 @pytest.mark.parametrize(
     "variable", ["PIP_FIND_LINKS", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_CONFIG_FILE"]
 )
-def test_a_remedy_names_no_folder_where_pip_is_configured(
+@pytest.mark.parametrize("value", ["https://download.pytorch.org/whl/cpu", "/nowhere"])
+def test_a_remedy_asks_no_index_that_a_variable_of_pip_names(
+    variable: str, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _installed_from_links(tmp_path, monkeypatch)
+    monkeypatch.setenv(variable, value)
+    assert extras.pip_line("gfx942") == "pip install --no-index --find-links dist 'aiter-prebuilt[gfx942]'"
+
+
+@pytest.mark.parametrize("variable", ["PIP_FIND_LINKS", "UV_FIND_LINKS"])
+@pytest.mark.parametrize("form", ["folder", "page"])
+def test_a_remedy_names_the_links_of_a_variable_that_have_the_wheels(
+    variable: str, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installer = variable.partition("_")[0].lower()
+    _installed_from_links(tmp_path / "site", monkeypatch, installer)
+    (tmp_path / "aiter_prebuilt-0.1.0-py3-none-any.whl").touch()
+    (tmp_path / "links.html").touch()
+    place = str(tmp_path) if form == "folder" else (tmp_path / "links.html").as_uri()
+    monkeypatch.setenv(variable, {"pip": " ", "uv": ","}[installer].join(["/nowhere", place]))
+    program = {"pip": "pip install", "uv": "uv pip install"}[installer]
+    assert extras.pip_line("gfx942") == f"{program} --no-index --find-links {place} 'aiter-prebuilt[gfx942]'"
+
+
+@pytest.mark.parametrize("variable", ["PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "UV_INDEX", "UV_DEFAULT_INDEX"])
+def test_a_remedy_names_the_links_of_an_index_of_files_that_has_the_wheels(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "aiter_prebuilt-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv(variable, "somewhere")
-    assert extras.pip_line("gfx942") == "pip install 'aiter-prebuilt[gfx942]'"
+    _installed_from_links(tmp_path / "site", monkeypatch, variable.partition("_")[0].lower())
+    for name in ("mirror/simple/aiter-prebuilt/index.html", "mirror/links.html"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    monkeypatch.setenv(variable, (tmp_path / "mirror" / "simple").as_uri())
+    place = (tmp_path / "mirror" / "links.html").as_uri()
+    assert f"install --no-index --find-links {place} 'aiter" in extras.pip_line("gfx942")
 
 
 @pytest.mark.parametrize("variable", ["", "UV_INDEX_URL", "UV_DEFAULT_INDEX", "UV_FIND_LINKS"])
 def test_a_remedy_is_uvs_where_uv_installed(
     variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    info = tmp_path / "aiter_prebuilt-0.1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")
-    (info / "INSTALLER").write_text("uv")
-    monkeypatch.syspath_prepend(tmp_path)
-    for name in wheel_source._CONFIGURED["uv"]:
-        monkeypatch.delenv(name, raising=False)
+    _installed_from_links(tmp_path, monkeypatch, "uv")
     monkeypatch.setenv("PIP_FIND_LINKS", "of pip, which uv does not read")
     if variable:
-        monkeypatch.setenv(variable, "somewhere")
-    place = "" if variable else "--no-index --find-links dist "
+        monkeypatch.setenv(variable, "https://me:secret@mirror.example/links.html")
+    links = "https://mirror.example/links.html" if variable == "UV_FIND_LINKS" else "dist"
+    place = f"--no-index --find-links {links} "
     line = extras.pip_line("gfx942", reinstall=True)
     # uv links what it installs to its cache: a file that is damaged in one is damaged in the other.
     assert line == f"uv pip install {place}--reinstall --no-cache 'aiter-prebuilt[gfx942]'"
+
+
+def test_the_metadata_of_the_installation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def distribution(name: str) -> None:
+        asked.append(name)
+        raise wheel_source.metadata.PackageNotFoundError
+
+    monkeypatch.setattr(wheel_source.metadata, "distribution", distribution)
+    assert extras.pip_line("gfx942", reinstall=True) and asked == ["aiter-prebuilt"]

@@ -80,6 +80,41 @@ def test_an_earlier_release_stays_and_other_bytes_under_its_name_are_refused(
     assert len(_deploy(dist, folder)) == 3
 
 
+def test_what_lies_beside_a_wheel_is_of_the_present_release(dist: Path, tmp_path: Path) -> None:
+    files = tmp_path / "mirror" / "files"
+    wheel = "aiter_prebuilt_gfx942-0.1-py3-none-any.whl"
+    (dist / f"{wheel}.minisig").write_text("of the first release")
+    _deploy(dist, tmp_path / "mirror")
+    (dist / f"{wheel}.provenance.json").write_text('{"of": "the second release"}')
+    (dist / f"{wheel}.minisig").unlink()
+    (files / "aiter_prebuilt_gone-0.1-py3-none-any.whl.provenance.json").write_text("{}")
+    _deploy(dist, tmp_path / "mirror")
+    assert (files / f"{wheel}.provenance.json").read_text() == '{"of": "the second release"}'
+    assert sorted(path.name for path in files.iterdir() if ".whl." in path.name) == [
+        "aiter_prebuilt-0.1-py3-none-any.whl.metadata", f"{wheel}.metadata", f"{wheel}.provenance.json"
+    ]  # fmt: skip
+    assert "gone" not in (tmp_path / "mirror" / "SHA256SUMS").read_text()
+
+
+def test_a_record_takes_the_place_of_the_one_before(dist: Path, tmp_path: Path) -> None:
+    for text in ("first", "second"):
+        (dist / "aiter_prebuilt-0.1.release.json").write_text(text)
+        mirror.deploy(
+            sorted(dist.glob("*.whl")), tmp_path / "mirror", [], [dist / "aiter_prebuilt-0.1.release.json"]
+        )
+    assert (tmp_path / "mirror" / "files" / "aiter_prebuilt-0.1.release.json").read_text() == "second"
+
+
+def test_a_refused_wheel_leaves_the_mirror_as_it_was(dist: Path, tmp_path: Path) -> None:
+    _deploy(dist, tmp_path / "mirror")
+    before = {path: path.read_bytes() for path in (tmp_path / "mirror").rglob("*") if path.is_file()}
+    _wheel(dist, "aiter-prebuilt-a", "0.1")
+    _wheel(dist, "aiter-prebuilt-gfx942", "0.1", b"other")
+    with pytest.raises(MirrorError, match="other bytes"):
+        _deploy(dist, tmp_path / "mirror")
+    assert {path: path.read_bytes() for path in (tmp_path / "mirror").rglob("*") if path.is_file()} == before
+
+
 def test_a_yanked_release_says_why(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     reasons = tmp_path / "yanked.toml"
     reasons.write_text('[yanked]\n"0.1" = "wrong <results> of \\"x\\""\n')
@@ -217,7 +252,7 @@ def test_the_page_has_the_extras_of_each_gpu_and_names_those_that_are_missing(tm
     )
     _deploy(dist, tmp_path / "mirror")
     page = (tmp_path / "mirror" / mirror.PAGE).read_text()
-    assert "| MI300X, MI325X, MI308X | `gfx942`, `gfx942-ck` |" in page
+    assert "| MI300X, MI300A, MI308X, MI325X | `gfx942`, `gfx942-ck` |" in page
     assert (
         "| MI350X, MI355X | `bridge-gfx950` |" in page
         and "| any of them, beside its own | `bridge` |" in page

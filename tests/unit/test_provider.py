@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,9 @@ from matrix_units import units_of  # noqa: E402
 
 from build_tools.generate import matrix  # noqa: E402
 
+PLAIN = {"PATH": "/usr/bin:/bin"}
+#: The first of the two lines of a key's file.
+COMMENT = "untrusted comment: minisign secret key"
 TABLE = {
     "units": [
         {"unit": number, "target": "gfx942", "profile": "ck-free", "shard": f"{number}/5"}
@@ -33,8 +37,10 @@ def checkout(tmp_path: Path) -> Path:
     (tmp_path / "ci").mkdir()
     for name in ("provider.sh", "matrix_units.py", "matrix.json"):
         shutil.copy(ROOT / "ci" / name, tmp_path / "ci" / name)
+    shutil.copytree(ROOT / "build_tools" / "locks", tmp_path / "build_tools" / "locks")
     programs = tmp_path / "build" / "provider" / "bin"
     programs.mkdir(parents=True)
+    (programs.parent / "made").write_text(made_of("nox"), encoding="utf-8")
     (programs / "nox").touch(mode=0o755)
     (programs / "python").write_text(
         f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nenv > "{tmp_path}/environment"\n'
@@ -47,9 +53,16 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def made_of(*names: str) -> str:
+    """What the script writes into an environment: the Python, and its locks."""
+    done = subprocess.run(["python3", "--version"], env=PLAIN, capture_output=True, text=True, check=True)
+    locks = [(ROOT / "build_tools" / "locks" / f"{name}.txt").read_text(encoding="utf-8") for name in names]
+    return "".join([done.stdout, *locks])
+
+
 def step(checkout: Path, *words: str, **variables: str) -> subprocess.CompletedProcess[str]:
     environment = {
-        "PATH": "/usr/bin:/bin",
+        **PLAIN,
         "HOME": str(checkout / "home"),
         "TMPDIR": str(checkout),
         **variables,
@@ -86,6 +99,19 @@ def test_plan_lints_and_prints_the_units(checkout: Path) -> None:
     assert calls(checkout) == ["-m nox -s lint"]
     units = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["units"]
     assert len(done.stdout.splitlines()) == len(units)
+
+
+def test_plan_refuses_a_source_that_publish_would_refuse(checkout: Path) -> None:
+    shutil.copy(ROOT / "ci" / "release_source.py", checkout / "ci")
+    for name in ("build_tools", "src"):
+        (checkout / name / "link").parent.mkdir(parents=True, exist_ok=True)
+    for name in ("__init__.py", "errors.py", "files", "release"):
+        (checkout / "build_tools" / name).symlink_to(ROOT / "build_tools" / name)
+    (checkout / "src" / "aiter_prebuilt").symlink_to(ROOT / "src" / "aiter_prebuilt")
+    for words in (("plan",), ("publish", "--install-only")):
+        done = step(checkout, *words, SOURCE="/srv/r@v1")
+        assert done.returncode == 2 and "Type --source https://" in done.stderr and not calls(checkout)
+    assert step(checkout, "plan", SOURCE="git@github.com:o/r@v1").returncode == 0
 
 
 def test_compile_takes_each_unit_of_its_job_from_the_table(checkout: Path) -> None:
@@ -133,7 +159,7 @@ def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(c
     assert not calls(checkout)
     (checkout / ".nox" / "release").mkdir(parents=True)
     named = {"BUILDER": "https://builder", "SOURCE": "https://source@refs/tags/v1"}
-    done = step(checkout, "publish", MINISIGN_KEY="secret\nkey", AITER_PREBUILT_KEY_PASSWORD="p", **named)
+    done = step(checkout, "publish", MINISIGN_KEY=f"{COMMENT}\nkey", AITER_PREBUILT_KEY_PASSWORD="p", **named)
     assert done.returncode == 0, done.stderr
     signing, index = calls(checkout)
     key = re.search(r"--key (\S+)", signing)
@@ -141,7 +167,7 @@ def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(c
     assert signing.startswith("-m nox -R -s release -- dist --key ")
     assert signing.endswith("--builder https://builder --source https://source@refs/tags/v1")
     assert index == f"-m nox -R -s mirror -- build/mirror --key {key[1]}"
-    assert (checkout / "keys").read_text(encoding="utf-8") == "secret\nkey\n" * 2
+    assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\nkey\n" * 2
     assert set((checkout / "modes").read_text(encoding="utf-8").split()) == {"600"}
     assert "MINISIGN_KEY" not in (checkout / "environment").read_text(encoding="utf-8")
 
@@ -150,7 +176,7 @@ def test_no_file_with_the_key_stays_where_signing_fails(checkout: Path) -> None:
     for name in ("dist", ".nox/release"):
         (checkout / name).mkdir(parents=True)
     done = step(checkout, "publish", MINISIGN_KEY="a secret", FAILS="1")
-    assert done.returncode == 1 and (checkout / "keys").read_text() == "a secret\n"
+    assert done.returncode == 1 and (checkout / "keys").read_text() == f"{COMMENT}\na secret\n"
     assert not [*checkout.rglob("release.key")]
 
 
@@ -160,6 +186,57 @@ def test_publish_takes_a_key_file_as_gitlab_and_jenkins_give_it(checkout: Path) 
     (checkout / "file").write_text("of a file\n", encoding="utf-8")
     assert step(checkout, "publish", MINISIGN_KEY=str(checkout / "file")).returncode == 0
     assert (checkout / "keys").read_text(encoding="utf-8") == "of a file\n" * 2
+
+
+def test_the_line_of_the_key_that_a_service_can_mask_is_a_key(checkout: Path, tmp_path: Path) -> None:
+    from build_tools.release.sign import new_key, signers
+
+    for name in ("dist", ".nox/release"):
+        (checkout / name).mkdir(parents=True)
+    secret, _ = new_key(tmp_path, "one", "a password")
+    _, line = secret.read_text(encoding="utf-8").splitlines()
+    assert step(checkout, "publish", MINISIGN_KEY=line).returncode == 0
+    (tmp_path / "again.key").write_text(
+        (checkout / "keys").read_text(encoding="utf-8")[: len(COMMENT) + len(line) + 2], encoding="utf-8"
+    )
+    with ExitStack() as stack:
+        assert [each.number for each in signers(stack, [tmp_path / "again.key"], "a password")]
+
+
+def test_what_an_earlier_build_left_is_not_used(checkout: Path) -> None:
+    old = {"pack": "dist/old.whl", "publish": "build/mirror/files/old.whl"}
+    for name in (*old.values(), "build/store/x", "wheelhouse/x", ".nox/release/x", "dist/new.whl"):
+        (checkout / name).parent.mkdir(parents=True, exist_ok=True)
+        (checkout / name).touch()
+    assert step(checkout, "publish", MINISIGN_KEY="x").returncode == 0
+    assert not (checkout / old["publish"]).exists() and (checkout / "dist" / "new.whl").exists()
+    assert step(checkout, "pack").returncode == 0 and not (checkout / old["pack"]).exists()
+
+
+def test_an_environment_of_other_locks_is_made_again(checkout: Path) -> None:
+    programs = checkout / "programs"
+    programs.mkdir()
+    (programs / "python3").write_text(
+        '#!/bin/sh\n[ "$1" = -m ] || exec /usr/bin/python3 "$@"\necho "python3 $*" >> '
+        f'"{checkout}/calls"\n[ "$2" != venv ] || rm "{checkout}/build/provider/made"\n',
+        encoding="utf-8",
+    )
+    (programs / "python3").chmod(0o755)
+    path = f"{programs}:/usr/bin:/bin"
+    assert step(checkout, "compile", "99/99", PATH=path).returncode == 0 and not calls(checkout)
+    with (checkout / "build_tools" / "locks" / "nox.txt").open("a", encoding="utf-8") as lock:
+        lock.write("# another commit\n")
+    for _ in range(2):
+        assert step(checkout, "compile", "99/99", PATH=path).returncode == 0
+    assert calls(checkout) == [
+        "python3 -m venv --clear build/provider",
+        "-m pip install --quiet --no-deps --require-hashes -r build_tools/locks/nox.txt",
+    ]
+
+
+def test_jenkins_cleans_each_workspace() -> None:
+    text = (ROOT / "ci" / "Jenkinsfile").read_text(encoding="utf-8")
+    assert text.count("sh 'git clean -ffdxq'") == text.count("checkout scm") + text.count("agent any")
 
 
 def test_environments_are_made_before_the_key_is_there(checkout: Path) -> None:

@@ -12,6 +12,7 @@ from aiter_prebuilt.__main__ import main
 from aiter_prebuilt.bundles import locate, opening
 from aiter_prebuilt.bundles.products import target_of
 from aiter_prebuilt.contract.error_text import did_you_mean
+from aiter_prebuilt.contract.targets import AMD, TARGETS
 from aiter_prebuilt.errors import ArgumentError, NoBundleError
 
 if sys.version_info >= (3, 11):
@@ -116,8 +117,25 @@ def test_every_product_of_the_table_of_targets_is_known() -> None:
     targets = {name: row for name, row in table.items() if isinstance(row, dict)}
     assert len(targets) >= 3
     for name, row in targets.items():
-        for product in (*row["devices"], *re.findall(r"MI\d+X", row["title"])):
+        for product in row["devices"]:
             assert target_of(product) == name
+    assert "MI300A" in targets["gfx942"]["devices"]
+
+
+def test_pages_list_the_products_of_the_table_and_no_source_lists_them_again() -> None:
+    """Each page has a row that begins with all products of a target."""
+    for target in AMD:
+        row = f"{', '.join(TARGETS[target].devices)} | "
+        assert f"| {row}" in (ROOT / "README.md").read_text()
+        assert f"| `{target}` | {row}" in (ROOT / "docs" / "support.md").read_text()
+    folders = (ROOT / "build_tools", ROOT / "src", ROOT / "manifests")
+    found = [
+        path.relative_to(ROOT).as_posix()
+        for folder in folders
+        for path in folder.rglob("*")
+        if path.suffix in (".py", ".toml") and re.search(r"MI300A|MI325X", path.read_text())
+    ]
+    assert sorted(found) == ["manifests/targets.toml", "src/aiter_prebuilt/contract/targets.py"]
 
 
 @pytest.mark.parametrize(

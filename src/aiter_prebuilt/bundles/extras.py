@@ -32,11 +32,11 @@ def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, versi
     )
     from shlex import quote  # late: each import of the package reads this file
 
-    from aiter_prebuilt.bundles.wheel_source import install_options, installer
+    from aiter_prebuilt.bundles.wheel_source import installation
 
-    program, again = installer()
+    program, again, options = installation()
     flags = f"{'--upgrade ' if upgrade else ''}{again + ' ' if reinstall else ''}"
-    return f"{program} {install_options()}{flags}{quote(wanted)}"
+    return f"{program} {options}{flags}{quote(wanted)}"
 
 
 def nothing_installed() -> str:

@@ -25,7 +25,7 @@ def of_table(table: Mapping[str, TargetFacts]) -> dict[str, str]:
 
 
 #: What people type -> target. Small letters and digits alone.
-PRODUCTS: Final = {"mi300a": "gfx942"} | of_table(TARGETS)
+PRODUCTS: Final = of_table(TARGETS)
 #: GPUs that no wheel serves, by target and by product.
 UNSUPPORTED: Final = {
     "gfx906": "MI50", "gfx908": "MI100", "gfx90a": "MI200", "gfx1100": "Radeon RX 7900", "gfx1200": "Radeon RX 9060",

@@ -1,4 +1,4 @@
-"""The source of this installation: as pip wrote it down, as pip is configured, or the folder that README names."""
+"""The source of this installation: as its installer wrote it down, as a variable names it, or the folder that README names."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ import os
 from importlib import metadata
 from pathlib import Path
 from shlex import quote
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import unquote, urlsplit, urlunsplit
 
 #: Written by pip for a wheel that was named by path or address (PEP 610); not for one of an index or of ``--find-links``.
 _RECORD: Final = "direct_url.json"
 _DISTRIBUTION: Final = "aiter-prebuilt"
-#: Variables that name a source: with one of them, a plain ``install`` finds the wheels where this one came from.
-_CONFIGURED: Final = {
-    "pip": ("PIP_CONFIG_FILE", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_INDEX_URL"),
-    "uv": ("UV_CONFIG_FILE", "UV_DEFAULT_INDEX", "UV_FIND_LINKS", "UV_INDEX", "UV_INDEX_URL"),
+#: Variables with links, and with addresses of indexes, and what stands between two values. One counts only if it has this
+#: project: most name torch's index, or a copy of PyPI.
+_VARIABLES: Final = {
+    "pip": (("PIP_FIND_LINKS",), ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"), None),
+    "uv": (("UV_FIND_LINKS",), ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_URL"), ","),
 }
 #: How each installs, and how it writes files again. uv links files to its cache: what is damaged here is damaged there, too.
 _COMMANDS: Final = {
@@ -27,39 +28,80 @@ _COMMANDS: Final = {
 _FOLDER: Final = "dist"
 
 
-def installer() -> tuple[str, str]:
-    """Return how this package was installed, pip's way or uv's, and the option that writes its files again."""
-    return _COMMANDS[_installer()]
+class Installation(NamedTuple):
+    """How this package was installed.
 
-
-def _installer() -> str:
-    try:
-        name = (metadata.distribution(_DISTRIBUTION).read_text("INSTALLER") or "").strip()
-    except metadata.PackageNotFoundError:
-        return "pip"
-    return name if name in _COMMANDS else "pip"
-
-
-def install_options() -> str:
-    """Return the options of pip, or of uv, that name the source, with a space behind them.
-
-    Nothing in a checkout, and where the installer's own variables name a source.
+    ``program``: pip's way or uv's; ``again``: the option that writes its files again; ``options``: those that name the source,
+    with a space behind them, and nothing in a checkout.
     """
+
+    program: str
+    again: str
+    options: str
+
+
+def installation() -> Installation:
+    """Return how this package was installed."""
     try:
-        record = metadata.distribution(_DISTRIBUTION).read_text(_RECORD)
-        if record is None:
-            configured = any(map(os.environ.get, _CONFIGURED[_installer()]))
-            return "" if configured else f"--no-index --find-links {_FOLDER} "
-        url = urlsplit(json.loads(record).get("url", ""))
-    except (metadata.PackageNotFoundError, ValueError, AttributeError):
-        return ""
+        found = metadata.distribution(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return Installation(*_COMMANDS["pip"], "")
+    name = (found.read_text("INSTALLER") or "").strip()
+    name = name if name in _COMMANDS else "pip"
+    try:
+        url = json.loads(found.read_text(_RECORD) or "{}").get("url", "")
+        place = _recorded(url)
+    except (ValueError, AttributeError, TypeError):
+        place = None
+    if place is None:
+        place = _configured(name) or _FOLDER
+    return Installation(*_COMMANDS[name], f"--no-index --find-links {quote(place)} " if place else "")
+
+
+def _recorded(address: str) -> str | None:
+    """Return the folder of the wheel at ``address``; "" for a checkout, and None where that folder is gone or was never one."""
+    url = urlsplit(address)
     folder, _, name = url.path.rpartition("/")
-    if not name.endswith(".whl"):
-        return ""  # a checkout
     if url.scheme == "file":
-        place = unquote(folder)
-        return f"--no-index --find-links {quote(place)} " if Path(place).is_dir() else ""
-    if url.scheme not in ("http", "https"):
-        return ""
-    host = url.netloc.rpartition("@")[2]  # without a login
-    return f"--find-links {quote(urlunsplit((url.scheme, host, folder + '/', '', '')))} "
+        if not name.endswith(".whl"):
+            return ""
+        return unquote(folder) if Path(unquote(folder)).is_dir() else None
+    if not name.endswith(".whl"):
+        return "" if url.scheme else None
+    return _without_login(urlunsplit(url._replace(path=f"{folder}/", query="", fragment="")))
+
+
+def _configured(installer: str) -> str:
+    """Return the place of this project's wheels that a variable of the installer names, or ""."""
+    links, indexes, between = _VARIABLES[installer]
+    for value in _values(links, between):
+        path = _path_of(value)
+        if path is not None and (any(path.glob("aiter_prebuilt-*.whl")) or path.is_file()):
+            return value
+        # pip adds its variable's links to those of a command; uv takes the command's alone.
+        if path is None and installer == "uv":
+            return _without_login(value)
+    for value in _values(indexes, between):
+        path = _path_of(value.rpartition("=")[2])  # uv: NAME=URL
+        if path is not None and (path / _DISTRIBUTION / "index.html").is_file():
+            page = path.parent / "links.html"  # of all files, as `mirror deploy` and channels have it
+            if page.is_file():
+                return page.as_uri()
+    return ""
+
+
+def _values(variables: tuple[str, ...], between: str | None) -> list[str]:
+    return [value for name in variables for value in os.environ.get(name, "").split(between) if value]
+
+
+def _path_of(value: str) -> Path | None:
+    """Return the path of a folder or a file: address; None for an address on a network."""
+    url = urlsplit(value)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    return None if "://" in value else Path(value)
+
+
+def _without_login(address: str) -> str:
+    url = urlsplit(address)
+    return urlunsplit(url._replace(netloc=url.netloc.rpartition("@")[2]))

@@ -21,7 +21,7 @@ class TargetFacts(NamedTuple):
 
 
 TARGETS: Final[dict[str, TargetFacts]] = {
-    "gfx942": TargetFacts("amd", "e4m3fnuz", 0x4C, "gfx942", ("MI300X", "MI325X", "MI308X")),
+    "gfx942": TargetFacts("amd", "e4m3fnuz", 0x4C, "gfx942", ("MI300X", "MI300A", "MI308X", "MI325X")),
     "gfx950": TargetFacts("amd", "e4m3fn", 0x4F, "gfx950", ("MI350X", "MI355X")),
     "sm_90": TargetFacts("nvidia", "e4m3fn", 0xBE, "sm90", ("H100", "H200")),
 }
