@@ -328,8 +328,9 @@ def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:
         (value,) = values
         if isinstance(value, bool):
             return f"not {name}" if value else name
-        if value == 0 or value == "":
+        if value == "":
             return name
+        # Zero, too, is compared: None, which AITER refuses for a number, is no zero.
         return f"{name} is not None" if value is None else f"{name} != {literal(value)}"
     if any(isinstance(value, ArgumentType) or value is None for value in values):
         return " and ".join(

@@ -579,6 +579,7 @@ def _works(sizes: Mapping[str, int], rule: float = 0.0, empty: float = -1.0) -> 
     """Works of equal size for each unit, where the works of each unit begin, and the tiles: first token, end, rows of its parts.
 
     16 heads take all queries of a batch at once, 128 heads one. Other numbers of heads are as many tokens of 16 heads each.
+    All keys of a context behind a work are counted, as AITER does (``kv_offset``, v1_2_device.cuh).
     ``rule``: not those, but works as ``get_mla_metadata_v1`` has them, 2: with ``is_cp_round_robin``; batch ``empty`` has no page
     then.
     """
@@ -602,7 +603,7 @@ def _works(sizes: Mapping[str, int], rule: float = 0.0, empty: float = -1.0) -> 
             rows = []
             for begin, close in itertools.pairwise(borders):
                 own = row if len(borders) > 2 else -1
-                works.append([batch * fold, own, token, token + step, begin, close, stop - close - hidden, 0])
+                works.append([batch * fold, own, token, token + step, begin, close, stop - close, 0])
                 rows += [own] if len(borders) > 2 else []
                 row += step if len(borders) > 2 else 0
             tiles.append((token, token + step, rows))

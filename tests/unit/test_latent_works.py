@@ -7,9 +7,11 @@ from collections import Counter
 from itertools import pairwise
 
 import pytest
+from support import repository
 
 import aiter_prebuilt
 from aiter_prebuilt.errors import DriverError
+from build_tools.cases import make
 from build_tools.cases.latent_works import OVERHEAD, Workload, Works, contexts, folds, shared_out, tiles_of
 
 #: (heads, queries of a batch at least and at most, keys of a page)
@@ -125,6 +127,28 @@ def test_tiles_name_the_rows_of_their_parts(seed: int, kind: tuple[int, int, int
         own = made.sources[made.sums[place] : made.sums[place + 1]]
         assert len(own) != 1 and made.targets[place] == (tile if own else None)
         assert [by_row[row][2:4] for row in own] == [tile] * len(own)
+
+
+@pytest.mark.parametrize("operator", ["mla_decode_fwd", "mla_decode_stage1_asm_fwd"])
+def test_works_of_cases_count_the_keys_behind_them_as_aiter_does(operator: str) -> None:
+    """AITER's `kv_offset` counts all keys of the context behind a work, those too that its queries do not see.
+
+    Its object for 128 heads does not read it; the kernel that serves caches of 2 GiB and more does.
+    """
+    cases, counted = repository.cases()[operator], 0
+    for bound in make.bounds(cases, "gfx950", repository.manifest().targets["gfx950"]):
+        if bound.tensors.get("work_info_set") is None:
+            continue
+        inputs = make.question_of(cases, bound, 1).inputs
+        works, units, starts = (inputs[name] for name in ("work_info_set", "work_indptr", "kv_indptr"))
+        assert works is not None and units is not None and starts is not None
+        size, heads = bound.sizes.get("PS", 1), bound.sizes["H"]
+        own = folds(heads, size) and bound.sizes["T"] == bound.sizes["B"]
+        for context, _, _, _, _, stop, behind, _ in works[: int(units[-1])].astype(int).tolist():
+            end = int(starts[context // (heads // 16 if own else 1) + 1])
+            assert behind == (end - stop) * size, (bound.label, context, stop, end)
+            counted += 1
+    assert counted > 100
 
 
 def test_each_query_alone_has_its_best_keys() -> None:

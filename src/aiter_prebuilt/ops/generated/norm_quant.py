@@ -58,7 +58,7 @@ def rmsnorm2d_fwd_with_dynamicquant(
     Source: AITER ``rmsnorm2d_fwd_with_dynamicquant``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
+        if use_model_sensitive_rmsnorm != 0:
             raise refuse(
                 "rmsnorm2d_fwd_with_dynamicquant",
                 "use_model_sensitive_rmsnorm",
@@ -112,7 +112,7 @@ def rmsnorm2d_fwd_with_add_dynamicquant(
     Source: AITER ``rmsnorm2d_fwd_with_add_dynamicquant``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
+        if use_model_sensitive_rmsnorm != 0:
             raise refuse(
                 "rmsnorm2d_fwd_with_add_dynamicquant",
                 "use_model_sensitive_rmsnorm",
@@ -196,7 +196,7 @@ def rmsnorm2d_fwd_with_smoothquant(
     Source: AITER ``rmsnorm2d_fwd_with_smoothquant``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
+        if use_model_sensitive_rmsnorm != 0:
             raise refuse(
                 "rmsnorm2d_fwd_with_smoothquant",
                 "use_model_sensitive_rmsnorm",
@@ -249,7 +249,7 @@ def rmsnorm2d_fwd_with_add_smoothquant(
     Source: AITER ``rmsnorm2d_fwd_with_add_smoothquant``.
     """
     try:
-        if use_model_sensitive_rmsnorm:
+        if use_model_sensitive_rmsnorm != 0:
             raise refuse(
                 "rmsnorm2d_fwd_with_add_smoothquant",
                 "use_model_sensitive_rmsnorm",
