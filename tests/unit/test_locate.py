@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -234,7 +235,7 @@ def test_the_metadata_of_the_installation_is_read_once(monkeypatch: pytest.Monke
 
     def distribution(name: str) -> None:
         asked.append(name)
-        raise wheel_source.metadata.PackageNotFoundError
+        raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(wheel_source.metadata, "distribution", distribution)
+    monkeypatch.setattr(metadata, "distribution", distribution)
     assert extras.pip_line("gfx942", reinstall=True) and asked == ["aiter-prebuilt"]
