@@ -29,7 +29,7 @@ _FOLDER: Final = "dist"
 
 
 class Installation(NamedTuple):
-    """How this package was installed.
+    """The installer of this package, and where its wheels came from.
 
     ``program``: pip's way or uv's; ``again``: the option that writes its files again; ``options``: those that name the source,
     with a space behind them, and nothing in a checkout.
