@@ -172,6 +172,7 @@ def _installed_from_links(site: Path, monkeypatch: pytest.MonkeyPatch, installer
     if installer:
         (info / "INSTALLER").write_text(installer)
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     _no_variables(monkeypatch)
 
 
@@ -228,6 +229,15 @@ def test_a_remedy_is_uvs_where_uv_installed(
     line = extras.pip_line("gfx942", reinstall=True)
     # uv links what it installs to its cache: a file that is damaged in one is damaged in the other.
     assert line == f"uv pip install {place}--reinstall --no-cache 'aiter-prebuilt[gfx942]'"
+
+
+def test_a_remedy_for_uv_names_an_environment_that_is_not_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _installed_from_links(tmp_path, monkeypatch, "uv")
+    for value in ("", "/another"):
+        monkeypatch.setenv("VIRTUAL_ENV", value)
+        assert extras.pip_line("gfx942").startswith(f"uv pip install --python {sys.executable} --no-index ")
 
 
 def test_the_metadata_of_the_installation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
