@@ -10,6 +10,7 @@
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes; pip builds a commit's wheel
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file
+    python3 -m nox -s pythons   the wheels with each Python that they serve
     python3 -m nox -s images    the lines of a Dockerfile in a root of Debian's packages
     python3 -m nox -s sanitize  the native parts under the sanitizers of the system's gcc
     python3 -m nox -s docs      the pages of docs as a site: build/docs/index.html
@@ -521,6 +522,20 @@ def lifecycle(session: nox.Session) -> None:
     """Sign the wheels in ``dist`` with a key that is thrown away; mirror, install, upgrade, damage, yank and remove them."""
     install(session, *locks("release", "lock"))
     run(session, "python", "-m", "lifecycle", *session.posargs, env={"PYTHONPATH": "src:ci"})
+
+
+@shared
+def pythons(session: nox.Session) -> None:
+    """Load the wheels in ``dist`` with CPython 3.10 to 3.15 of Debian and Ubuntu, and run a kernel: ``-- --python 3.14``."""
+    run(
+        session,
+        "python",
+        "ci/python_roots.py",
+        str(DIST),
+        "--folder",
+        str(BUILD / "pythons"),
+        *session.posargs,
+    )
 
 
 @shared

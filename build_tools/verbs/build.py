@@ -101,7 +101,8 @@ def build(
             told = known = None if own else unchanged(settings)
             if told is None:
                 told = report(run_build(settings))
-    notes.write_commits(bundles, {row["file"]: row["sha256"] for row in told["bundles"]}, commit)
+    if told["bundles"]:  # a shard has none
+        notes.write_commits(bundles, {row["file"]: row["sha256"] for row in told["bundles"]}, commit)
     if own:
         options.functions_of(root)
     if as_json:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from importlib import metadata
 from pathlib import Path
 
 import pytest
@@ -171,6 +172,7 @@ def _installed_from_links(site: Path, monkeypatch: pytest.MonkeyPatch, installer
     if installer:
         (info / "INSTALLER").write_text(installer)
     monkeypatch.syspath_prepend(site)
+    monkeypatch.setenv("VIRTUAL_ENV", sys.prefix)
     _no_variables(monkeypatch)
 
 
@@ -229,12 +231,21 @@ def test_a_remedy_is_uvs_where_uv_installed(
     assert line == f"uv pip install {place}--reinstall --no-cache 'aiter-prebuilt[gfx942]'"
 
 
+def test_a_remedy_for_uv_names_an_environment_that_is_not_active(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _installed_from_links(tmp_path, monkeypatch, "uv")
+    for value in ("", "/another"):
+        monkeypatch.setenv("VIRTUAL_ENV", value)
+        assert extras.pip_line("gfx942").startswith(f"uv pip install --python {sys.executable} --no-index ")
+
+
 def test_the_metadata_of_the_installation_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
     def distribution(name: str) -> None:
         asked.append(name)
-        raise wheel_source.metadata.PackageNotFoundError
+        raise metadata.PackageNotFoundError
 
-    monkeypatch.setattr(wheel_source.metadata, "distribution", distribution)
+    monkeypatch.setattr(metadata, "distribution", distribution)
     assert extras.pip_line("gfx942", reinstall=True) and asked == ["aiter-prebuilt"]

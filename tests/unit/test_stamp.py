@@ -245,6 +245,7 @@ def test_a_plan_is_made_once_for_each_choice_and_state(root: Path, monkeypatch: 
 def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     row = {
         "file": "t.apb",
+        "sha256": "0" * 64,
         "profile": "ck-full",
         "entries": 2,
         "code_objects": 1,
@@ -265,7 +266,9 @@ def test_the_verb_says_that_nothing_has_changed(root: Path, monkeypatch: pytest.
         "seconds": 1.0,
     }
     monkeypatch.setattr(build, "unchanged", lambda settings: told)
-    found = CliRunner().invoke(cli, ["build"], catch_exceptions=False)
+    words = ["build", "--bundles", str(root / "bundles")]
+    found = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert list(json.loads((root / "bundles" / "commits.json").read_text())) == ["t.apb"]
     assert "1 jobs: nothing has changed since the last build" in found.output
     assert "Composable Kernel: the sample set of instances; --ck tuned compiles all" in found.output
     assert (

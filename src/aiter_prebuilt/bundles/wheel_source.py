@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from importlib import metadata
 from pathlib import Path
 from shlex import quote
@@ -29,7 +30,7 @@ _FOLDER: Final = "dist"
 
 
 class Installation(NamedTuple):
-    """How this package was installed.
+    """The installer of this package, and where its wheels came from.
 
     ``program``: pip's way or uv's; ``again``: the option that writes its files again; ``options``: those that name the source,
     with a space behind them, and nothing in a checkout.
@@ -55,7 +56,11 @@ def installation() -> Installation:
         place = None
     if place is None:
         place = _configured(name) or _FOLDER
-    return Installation(*_COMMANDS[name], f"--no-index --find-links {quote(place)} " if place else "")
+    program, again = _COMMANDS[name]
+    # Without an active environment uv takes the first that it finds, which may be another.
+    if name == "uv" and os.environ.get("VIRTUAL_ENV") != sys.prefix:
+        program += f" --python {quote(sys.executable)}"
+    return Installation(program, again, f"--no-index --find-links {quote(place)} " if place else "")
 
 
 def _recorded(address: str) -> str | None:
