@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from aiter_prebuilt.bundles import locate
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import AiterPrebuiltError, NoDeviceError
 from aiter_prebuilt.launch import dispatch, loading
@@ -60,9 +60,8 @@ def execute(options: argparse.Namespace) -> int:
         )
     for where in dict.fromkeys(row.device for row in rows):
         mine = [row for row in rows if row.device == where]
-        print(
-            f"{where}: {sum(row.code_objects for row in mine)} code objects in {sum(row.seconds for row in mine):.3f} s"
-        )
+        count, seconds = sum(row.code_objects for row in mine), sum(row.seconds for row in mine)
+        print("\n".join(wrapped(f"{where}: {count} code objects in {seconds:.3f} s")))
         print_table(
             ["operator", "code objects", "ms", "verdict"],
             [

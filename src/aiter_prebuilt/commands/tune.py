@@ -106,7 +106,8 @@ def execute(options: argparse.Namespace) -> int:
     bundles = dispatch.bundles_of(facts.arch, str(facts))
     tables = TableFolder(options.output, place_of(facts, bundles))
     todo = [call for call in calls if call.words not in tables.done]
-    _progress(f"{len(calls)} calls on {_where(devices, path)}; {len(calls) - len(todo)} have a row already")
+    begin = f"{len(calls)} calls on {_where(devices, path)}; {len(calls) - len(todo)} have a row already"
+    _progress("\n".join(wrapped(begin)))
     deadline = None if options.seconds is None else started + options.seconds
     # Every time of the embedded device spreads, and says nothing.
     limits = Limits(math.inf if embedded(path) else options.spread / 100, deadline, not options.warm)

@@ -17,7 +17,14 @@ from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
 from aiter_prebuilt.bundles.trust import Seal
-from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table, with_command
+from aiter_prebuilt.commands.output import (
+    not_executed,
+    nothing,
+    print_json,
+    print_table,
+    with_command,
+    wrapped,
+)
 from aiter_prebuilt.contract.provenance import left_out
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoDeviceError, NoKernelError
@@ -118,10 +125,11 @@ def execute(options: argparse.Namespace) -> int:
         print("\n".join(with_command(f"The emulator executes it: {extras.pip_line('emulator')}")))
     _print_runs(runs)
     for run in lost:
-        print(
+        text = (
             f"{run.target} {run.operator}: its golden call was not executed: the bundle's kernel for it is not in the checkout "
             "that it was made of"
         )
+        print("\n".join(wrapped(text)))
     return code
 
 
@@ -183,7 +191,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         left[verdict.target] += verdict.entries - verdict.executed
     for line in not_executed(left):
-        print(line)
+        print("\n".join(wrapped(line)))
     for verdict in verdicts:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
