@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from build_tools.verbs.environment import UNUSABLE, missing
@@ -13,6 +15,7 @@ except ModuleNotFoundError as error:  # before any verb is read: they all import
     sys.exit(missing(error))
 
 from build_tools.errors import BuildToolsError
+from build_tools.files.progress import step
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
@@ -41,6 +44,10 @@ from build_tools.verbs.wheels import wheels
 
 #: Packages that only some verbs and options need, and the dependency group that has each.
 GROUPS: Final = {"distributed": "farm", "obstore": "farm", "minisign": "release"}
+
+
+#: Verbs that show their progress, or run a program that writes on the terminal.
+TALKING: Final = frozenset(("build", "develop", "emulator", "farm", "prove", "site", "wheels"))
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -78,11 +85,23 @@ for verb in (
     cli.add_command(verb)
 
 
+@contextmanager
+def _watched() -> Iterator[None]:
+    """On a terminal, say that a verb works on when it says nothing of that itself."""
+    words = [word for word in sys.argv[1:3] if not word.startswith("-")]
+    if not words or words[0] in TALKING or not sys.stderr.isatty():
+        yield
+        return
+    with step(" ".join(words)):
+        yield
+
+
 def main() -> None:
     """Run a verb; an error of ours is printed as text and becomes its exit code."""
     try:
         # Not click's standalone mode, which turns Ctrl-C into "Aborted!" and exit code 1.
-        code = cli(standalone_mode=False)
+        with _watched():
+            code = cli(standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)

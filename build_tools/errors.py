@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 class BuildToolsError(DescribedError):
-    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` is a sentence or two."""
+    """Base of all errors here. ``asked``, ``found`` and ``fix`` are kept apart for programs; ``str()`` is a sentence or two.
+
+    Each class has an exit code of its own (``tests/unit/test_pages.py`` compares them; ``docs/exit-codes.md`` lists them).
+    """
 
     exit_code: ClassVar[int] = 1
 
@@ -74,7 +77,7 @@ class FetchError(BuildToolsError):
 class JobFailedError(BuildToolsError):
     """One compile failed. ``command`` is what ran, ``status`` its exit status, ``log`` the tail of its output."""
 
-    exit_code = 7
+    exit_code = 37
 
     def __init__(
         self, asked: str, found: str, fix: str, *, command: str = "", status: int = 1, log: str = ""
@@ -322,6 +325,10 @@ class InputMissingError(FarmError):
 class WorkerLostError(JobFailedError):
     """The workers that a job was given to ended, one after the other, before it was done."""
 
+    exit_code = 38
+
 
 class MemoryClassError(JobFailedError):
     """The processes of a compile took more memory than its class has."""
+
+    exit_code = 39

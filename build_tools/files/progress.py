@@ -1,15 +1,22 @@
 """Show the progress of long work.
 
-A bar on a terminal, otherwise one plain line for each thing that took time.
+A bar on a terminal, otherwise one plain line for each thing that took time. :func:`step` is for one thing that cannot be counted.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol, TextIO
+from typing import Final, Protocol, TextIO
+
+#: Seconds after which people want to know what a command does.
+PATIENCE: Final = 2.0
+#: Seconds between two lines about one step: often enough for a log, seldom enough to read it.
+_INTERVAL: Final = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +86,43 @@ def _bar(total: int, stream: TextIO) -> Iterator[Progress]:
     )
     with RichProgress(*columns, console=Console(file=stream), transient=True) as display:
         yield Bar(display)
+
+
+@contextmanager
+def step(name: str, *, patience: float = PATIENCE, interval: float = _INTERVAL) -> Iterator[None]:
+    """Say on stderr what takes longer than ``patience``: when it begins to, then every ``interval`` seconds, and when it is done.
+
+    Steps may run side by side, so these are lines of their own, on a terminal too.
+
+    Args:
+        name: the action, as an infinitive ("compile the emulator").
+        patience: seconds; a step that is faster says nothing.
+        interval: seconds.
+    """
+    start = time.monotonic()
+    over = threading.Event()
+
+    def watch() -> None:
+        if over.wait(patience):
+            return
+        _say(f"{name} ...")
+        while not over.wait(interval):
+            _say(f"{name} ... {time.monotonic() - start:.0f} s so far")
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    except BaseException:
+        over.set()
+        watcher.join()
+        raise
+    over.set()
+    watcher.join()
+    seconds = time.monotonic() - start
+    if seconds >= patience:
+        _say(f"{name}: {seconds:.1f} s")
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)

@@ -16,8 +16,9 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from aiter_prebuilt.contract import version
-from build_tools.errors import UsageError
+from aiter_prebuilt.contract import products, version
+from aiter_prebuilt.contract.error_text import did_you_mean
+from build_tools.errors import UnknownTargetError, UsageError
 from build_tools.manifest.problems import suggestion
 
 _PACKAGE: Final = Path(version.__file__).parents[1]
@@ -125,3 +126,16 @@ def refuse_unknown(asked: str, names: Iterable[str], known: Collection[str]) -> 
         if name not in known:
             found = f"no operator is called {name!r}{suggestion(name, known)}"
             raise UsageError(asked, found, "Name an operator of manifests/*/operators.toml")
+
+
+def unknown_target(name: str, known: Iterable[str]) -> UnknownTargetError:
+    """Build the error for a target that people typed and that is not among ``known``.
+
+    It names the target that was perhaps meant, but no other generation of GPU: gfx90a is no misspelt gfx950.
+    """
+    known = tuple(known)
+    choice = f"The targets are {', '.join(known)}"
+    if products.unsupported_generation(name):
+        return UnknownTargetError("", products.unsupported(name), choice)
+    words = [*known, *(product for product, target in products.PRODUCTS.items() if target in known)]
+    return UnknownTargetError("", f"No target {name!r}", did_you_mean(name.lower(), words) + choice)

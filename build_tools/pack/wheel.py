@@ -11,7 +11,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +24,7 @@ from aiter_prebuilt.contract.provenance import UNPINNED
 from aiter_prebuilt.contract.records import BACKENDS, VENDORS
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import WheelError
+from build_tools.files.progress import step
 from build_tools.objects.entries import BuiltEntry, entries_of
 from build_tools.objects.unpack import decompress
 from build_tools.pack import dist_info, licences, notes, sbom
@@ -219,26 +220,32 @@ def write_wheels(
         raise WheelError("pack wheels", f"no bundle in {bundles}", "Run python -m build_tools build first")
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".wheels-", dir=output) as folder:
-        payloads = [read_payload(path) for path in found]
-        refuse_partial(found)
-        refuse_stale(root, found)
-        refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
+        with step("check the bundles and their receipts"):
+            payloads = [read_payload(path) for path in found]
+            refuse_partial(found)
+            refuse_stale(root, found)
+            refuse_unproved([entry for payload in payloads for entry in payload.entries], unproved)
         pinned = pins.load(root)
-        staged = [
-            pack(payload, notes.read(path), Path(folder), root, pinned)
-            for path, payload in zip(found, payloads, strict=True)
-        ]
+        staged = []
+        for path, payload in zip(found, payloads, strict=True):
+            with step(f"pack {path.name}"):
+                staged.append(pack(payload, notes.read(path), Path(folder), root, pinned))
         if runtime:
             # Side by side: while one cmake asks its questions, or zig makes its C library, the other keeps the cores busy.
             with ThreadPoolExecutor(2) as pool:
-                makers = (build_runtime_wheel, build_emulator_wheel)
-                staged += pool.map(lambda make: make(root, Path(folder)), makers)
+                makers = {"runtime": build_runtime_wheel, "emulator": build_emulator_wheel}
+                staged += pool.map(lambda name: _compiled(name, makers[name], root, Path(folder)), makers)
             staged.append(build_bridge_wheel(root, Path(folder)))
         staged += [
             write_cache_wheel(root, Path(folder), target, seeds)
             for target, seeds in sorted((caches or {}).items())
         ]
         return tuple(Path(shutil.move(path, output / path.name)) for path in staged)
+
+
+def _compiled(name: str, make: Callable[[Path, Path], Path], root: Path, folder: Path) -> Path:
+    with step(f"compile and pack the {name}"):
+        return make(root, folder)
 
 
 def refuse_failed_build(reports: Path) -> None:

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from aiter_prebuilt.contract.records import BACKENDS, PROFILES, Kernel, Operator, Recipe, TunedRow
-from build_tools.errors import FetchError, ManifestError, UnknownTargetError, UsageError
+from build_tools.errors import FetchError, ManifestError, UsageError
 from build_tools.manifest import model
+from build_tools.manifest.names import unknown_target
 from build_tools.manifest.problems import Problems, suggestion
 from build_tools.plan.assumptions import check_assumptions
 from build_tools.plan.measured import Called, Imported, Importer, called
@@ -425,11 +426,7 @@ def check_filters(manifest: model.Manifest, profiles: Iterable[str], targets: It
     """
     for target in targets:
         if target not in manifest.targets:
-            raise UnknownTargetError(
-                asked=f"look for target {target!r}",
-                found=f"not a known target{suggestion(target, manifest.targets)}",
-                fix="see manifests/targets.toml for the targets there are",
-            )
+            raise unknown_target(target, manifest.targets)
     for profile in profiles:
         if profile not in manifest.profiles:
             raise UsageError(

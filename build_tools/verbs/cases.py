@@ -14,7 +14,12 @@ from build_tools.verbs.examples import example
 
 @example("cases --target gfx942 --output build/cases")
 @click.command()
-@click.option("--target", required=True, help="The target whose calls are made (its fp8 is one of two).")
+@click.option(
+    "--target",
+    type=options.TARGET,
+    required=True,
+    help="The target whose calls are made (its fp8 is one of two).",
+)
 @click.option(
     "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
 )
@@ -37,18 +42,13 @@ def cases(
     from aiter_prebuilt.contract.calls import pack
     from build_tools.cases import make, table
     from build_tools.cases.subject import subjects
-    from build_tools.errors import UnknownTargetError
-    from build_tools.manifest.names import refuse_unknown
+    from build_tools.manifest.names import refuse_unknown, unknown_target
     from build_tools.manifest.parse import load
-    from build_tools.manifest.problems import suggestion
 
     manifest = load(options.ROOT / "manifests")
     facts = manifest.targets.get(target)
     if facts is None:
-        found = f"no such target{suggestion(target, manifest.targets)}"
-        raise UnknownTargetError(
-            f"make the calls for {target}", found, "Name a row of manifests/targets.toml"
-        )
+        raise unknown_target(target, manifest.targets)
     every = subjects(manifest)
     refuse_unknown("make calls", operators, [each.name for each in every])
     # Those of other families are not read: binding the calls of all operators takes seconds.

@@ -12,8 +12,11 @@ from build_tools.verbs.examples import example
 @click.command()
 def develop() -> None:
     """Compile the native extension and the emulator, and put both beside their packages in src."""
+    from build_tools.files.progress import step
     from build_tools.pack.emulator_wheel import compile_emulator
     from build_tools.pack.runtime_wheel import compile_extension
 
-    for compiled in (compile_extension, compile_emulator):
-        click.echo(compiled(options.ROOT).relative_to(options.ROOT).as_posix())
+    for name, compiled in (("native extension", compile_extension), ("emulator", compile_emulator)):
+        with step(f"compile the {name}"):
+            path = compiled(options.ROOT)
+        click.echo(path.relative_to(options.ROOT).as_posix())

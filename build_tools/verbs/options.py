@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from aiter_prebuilt.contract.products import target_of
 from aiter_prebuilt.contract.targets import NAMES
 
 if TYPE_CHECKING:
@@ -29,7 +30,23 @@ root = click.option(
     help="A tree of kernels of one's own, as new-tree makes it: its manifests, bundles below its build, its receipts.",
 )  # fmt: skip
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
-targets = click.option("--target", "targets", multiple=True, help=f"One of {NAMES}; all when left out.")
+
+
+class TargetType(click.ParamType):
+    """A target as people type it: the name of a product stands for its target."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the target of a product, and any other word as it is: the verb knows the manifests' targets."""
+        del param, ctx
+        return target_of(value)
+
+
+TARGET: Final = TargetType()
+targets = click.option(
+    "--target", "targets", type=TARGET, multiple=True, help=f"One of {NAMES}; all when left out."
+)
 json = click.option("--json", "as_json", is_flag=True, help="Machine output with a version.")
 toolchain = click.option(
     "--toolchain", type=click.Choice(["hermetic", "rocm"]), default="hermetic", show_default=True,

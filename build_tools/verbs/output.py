@@ -16,11 +16,9 @@ JSON_VERSION: Final = 1
 
 #: Columns of a report that people read in a pipe, as they do on a terminal.
 REPORT: Final = 80
-#: Columns of tables whose names a log must not cut.
-_LOG: Final = 160
 
 
-def console(columns: int = _LOG) -> Console:
+def console(columns: int = REPORT) -> Console:
     """Make a console as wide as the terminal.
 
     Args:

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 @click.option(
     "--operator", "operators", multiple=True, help="Only this operator. May be given more than once."
 )
-@click.option("--target", "targets", multiple=True, help=f"One of {', '.join(AMD)}; all when left out.")
+@click.option(
+    "--target",
+    "targets",
+    type=options.TARGET,
+    multiple=True,
+    help=f"One of {', '.join(AMD)}; all when left out.",
+)
 @click.option("--all", "everything", is_flag=True, help="Execute every call, also where all has a receipt.")
 @click.option(
     "--seed", default=1, show_default=True, help="Inputs are drawn from it: the same seed, the same receipts."

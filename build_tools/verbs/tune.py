@@ -44,7 +44,7 @@ _FOLDER = "build/modelled"
     "--model", "models", multiple=True, help="With --by-model: the calls of a model of manifests/models.toml."
 )
 @click.option("--operator", "functions", multiple=True, help="With --model: only calls of this function.")
-@click.option("--target", default="gfx950", show_default=True, help="With --by-model.")
+@click.option("--target", type=options.TARGET, default="gfx950", show_default=True, help="With --by-model.")
 @click.option(
     "--cus",
     type=click.IntRange(min=1),
@@ -166,7 +166,8 @@ def _modelled(
     Calls of models that the runtime refuses, or whose words say too little, are named.
     """
     from aiter_prebuilt.contract.bundle import SUFFIX
-    from build_tools.errors import ExecutorError, NotReadyError, UnknownTargetError
+    from build_tools.errors import ExecutorError, NotReadyError
+    from build_tools.manifest.names import unknown_target
     from build_tools.manifest.parse import load
     from build_tools.prove import ready
     from build_tools.timing import document as documents
@@ -174,9 +175,7 @@ def _modelled(
 
     targets = load(options.ROOT / "manifests").amd
     if target not in targets:
-        raise UnknownTargetError(
-            f"predict times on {target}", f"the targets are {', '.join(targets)}", "Name one of them"
-        )
+        raise unknown_target(target, targets)
     files = tuple(sorted(bundles.glob(f"{target}-*{SUFFIX}")))
     if not files:
         raise NotReadyError(

@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from aiter_prebuilt.bundles.products import target_of
+from aiter_prebuilt.bundles.products import known_target
 from aiter_prebuilt.commands import VERBS
 from aiter_prebuilt.commands.output import paged
 from aiter_prebuilt.commands.suggest import Parser, check_words
 from aiter_prebuilt.contract.version import VERSION
-from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.errors import INTERRUPTED, AiterPrebuiltError
 
 #: Verbs whose output may be longer than a screen.
 _LONG = ("bridge", "coverage", "explain", "list")
@@ -48,7 +48,7 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb. Exit codes: 0 right, 1 something is wrong, 2 no GPU (doctor, preload, verify --execute) or wrong usage."""
+    """Run one verb and return its exit code: 0 right, 1 the output says what is wrong, else that of the error's class."""
     parser, subs = build_parser()
     words = sys.argv[1:] if arguments is None else arguments
     check_words(parser, subs, words)
@@ -63,14 +63,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sub.error(f"Too many arguments: {' '.join(rest)}. {sub.example()}")
     try:
         if getattr(options, "target", None):
-            options.target = target_of(options.target)
+            options.target = known_target(options.target)
         if options.verb not in _LONG or options.json:
             return int(options.execute(options))
         with paged():
             return int(options.execute(options))
     except AiterPrebuiltError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
-        return 1
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
     except BrokenPipeError:
         # The reader (head, a pager) has what it wanted. Python flushes standard output once more at exit: into nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from aiter_prebuilt_emulator import VERSION, debug, library, native, profiling, trace
 from aiter_prebuilt_emulator.surroundings import with_library
+from aiter_prebuilt_emulator.usage import Parser, devices
 
 JSON_VERSION: Final = 1
 #: Verb -> a command that shows its use.
@@ -27,18 +28,18 @@ EXAMPLES: Final = {
 }
 
 
-def build_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def build_parser() -> tuple[Parser, dict[str, Parser]]:
     """Build the parser of the command line.
 
     Returns:
         The parser, and that of each verb. Each verb's help ends with an example.
     """
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="aiter-prebuilt-emulator",
         description="A libamdhip64 that executes gfx942 and gfx950 code objects on the processor.",
     )
     parser.add_argument("--version", action="version", version=f"aiter-prebuilt-emulator {VERSION}")
-    verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB")
     verb = verbs.add_parser("path", help="print where the library is")
     verb.set_defaults(execute=_path)
     verb = verbs.add_parser(
@@ -83,7 +84,19 @@ def build_parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.Argument
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one verb. Exit codes: 0 right; 1 something is missing, unreadable or not covered; 2 wrong usage."""
-    options = build_parser()[0].parse_args(arguments)
+    parser, verbs = build_parser()
+    options, rest = parser.parse_known_args(arguments)
+    if options.verb is None:
+        if rest:
+            parser.refuse(rest)
+        parser.error(f"VERB is required. The verbs are {', '.join(verbs)}.")
+    if rest:
+        verbs[options.verb].refuse(rest)
+    try:
+        if getattr(options, "devices", ""):
+            options.devices = devices(options.devices)
+    except ValueError as error:
+        verbs[options.verb].error(f"--devices: {error}.")
     try:
         return int(options.execute(options))
     except (OSError, native.UnreadableCodeObjectError) as error:

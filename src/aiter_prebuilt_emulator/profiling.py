@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import textwrap
 from pathlib import Path
 from typing import Any, Final
@@ -122,7 +123,8 @@ def _counters(options: argparse.Namespace) -> int:
 
 
 def _print(head: str, text: str) -> None:
-    lines = textwrap.wrap(text, 100)
+    room = shutil.get_terminal_size().columns - len(head) - 1  # 80 columns in a pipe
+    lines = textwrap.wrap(text, max(room, 20))
     print(head, lines[0])
     for line in lines[1:]:
         print(" " * len(head), line)

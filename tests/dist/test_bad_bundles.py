@@ -51,7 +51,7 @@ def test_a_damaged_bundle_is_named_and_nothing_crashes(
     for verb in ("list", "verify", "doctor"):
         done = shared.command(verb, AITER_PREBUILT_BUNDLES=str(tmp_path))
         said_all = done.stdout + done.stderr
-        assert done.returncode == 1, said_all
+        assert done.returncode in {1, 6, 7}, said_all  # a finding, or that the bundle is damaged or of another version
         assert said in said_all
         assert FIX in said_all
         assert "Traceback" not in said_all
@@ -80,7 +80,7 @@ def test_two_files_for_one_target_and_profile_are_refused(shared: Environment, t
         (tmp_path / name).mkdir()
         write_bundle(tmp_path / name, "gfx942", "ck-free")
     done = shared.command("list", AITER_PREBUILT_BUNDLES=f"{tmp_path / 'one'}:{tmp_path / 'two'}")
-    assert done.returncode == 1
+    assert done.returncode == 9
     assert "BundleConflictError" in done.stderr
     assert "two files claim it" in done.stderr
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -208,8 +209,11 @@ def test_in_place_needs_the_word_of_every_bundle(serve: Serve, stub: Stub, blob:
 
     memory = [as_raw(layout) for layout in IN_PLACE[0]]
     for first, second in (("x", ""), ("", "x")):
-        with pytest.raises(errors.BundleConflictError, match="Cannot combine the bundles of o"):
+        with pytest.raises(errors.BundleConflictError, match="Cannot combine the bundles of o") as refused:
             both(first, second)(*memory, None)
+        # The text is the same in both: it stands there once, with what differs.
+        said = "have the signature '[^']+' and differ in the argument that out may be in place of\\. "
+        assert re.search(said, str(refused.value))
     with pytest.raises(errors.ArgumentStrideError, match="overlaps x"):
         both("", "")(*memory, None)
     assert stub.launches() == 0

@@ -29,6 +29,7 @@ NOT_INSTALLED: Final = {
     "aiter-prebuilt-emulator debug": "waits for a person; tests/emulator/test_debugger.py",
     "-- aiter-prebuilt verify --execute": "minutes; nox -s demo runs it",
     "-m aiter_prebuilt_emulator.torch": "needs torch; tests/emulator/test_page_programs.py",
+    "pip install torch==": "needs an index; nox -s tests",
     "'aiter-prebuilt[gfx942,bridge-gfx942]'": "nox -s demo makes that wheel only beside torch",
 }
 #: Words of commands of a checkout that cannot run in a test, and why. The last words tell a test or session that runs them.

@@ -111,6 +111,39 @@ def test_times_of_a_users_rows_stand_beside_the_verdict(
         assert "modelled" not in first
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_the_chosen_kernel_is_said_last(
+    others: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With what its costs compare, where another one would work, and what it launches."""
+    call = {"types": {"T": "bf16"}, "symbols": {"M": 3}, "absent": []}
+    plain = {**decision(0, -1, "dearer"), "accepted": True, "cost": 9}
+    step = {
+        "symbol": "k_small",
+        "entry": "a1",
+        "grid": [3, 1, 1],
+        "block": [256, 1, 1],
+        "lds": 16,
+        "sha256": "8ec6" * 16,
+    }
+    chosen = {
+        **decision(1, -1, "the cheapest"),
+        "accepted": True, "chosen": True, "cost": 5, "steps": [step], "workspace": 64,
+    }  # fmt: skip
+    found = Explanation("op", "gfx942", 304, call, (*[plain] * others, chosen), ())
+    monkeypatch.setattr(verb, "explain", lambda *words: found)
+    assert command.main(["explain", "op", "M=3", "--target", "gfx942"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "op on gfx942 with 304 compute units: T=bf16 M=3"
+    compared = ["Costs compare variants of one kernel only; between kernels the order decides."]
+    assert lines[lines.index("Chosen: k[v1] (hip)") :] == [
+        "Chosen: k[v1] (hip)",
+        *compared * others,
+        "launch k_small (a1): grid 3x1x1, block 256x1x1, LDS 16, sha256 8ec68ec68ec68ec6",
+        "workspace 64 bytes",
+    ]
+
+
 def test_enum_and_bool_attributes() -> None:
     attributes = (Attribute("mode", "exact", 3, 0, ("fast", "exact")), Attribute("flag", "false", 1, 0, ()))
     operator = replace(small_operator("x"), attributes=attributes)

@@ -12,7 +12,7 @@ from aiter_prebuilt.__main__ import main
 from aiter_prebuilt.bundles import locate
 from aiter_prebuilt.commands import preload
 from aiter_prebuilt.devices import device
-from aiter_prebuilt.errors import ArgumentKindError
+from aiter_prebuilt.errors import ArgumentError, ArgumentKindError, NoDeviceError
 from aiter_prebuilt.launch import loading, operator_closure
 from aiter_prebuilt.tracing import signatures
 
@@ -132,10 +132,10 @@ def test_the_command_takes_names(words: list[str], loaded: list[str], two_device
 def test_the_command_says_what_it_cannot_load(
     two_devices: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["preload", "rms_norm", "--target", "sm_90"]) == preload.NO_DEVICE
-    assert main(["preload", "rms_norm", "--target", "gfx906"]) == 1
+    assert main(["preload", "rms_norm", "--target", "sm_90"]) == NoDeviceError.exit_code
+    assert main(["preload", "rms_norm", "--target", "gfx906"]) == ArgumentError.exit_code
     assert "gfx906 (MI50) is not supported" in capsys.readouterr().err
-    assert main(["preload", "QuantType"]) == 1
+    assert main(["preload", "QuantType"]) == ArgumentKindError.exit_code
     assert "ArgumentKindError: Cannot preload 'QuantType'" in capsys.readouterr().err and not two_devices
 
 

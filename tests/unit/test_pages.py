@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import click
 import pytest
 
+import aiter_prebuilt.errors as runtime_errors
+import aiter_prebuilt_bridge.errors as bridge_errors
 from build_tools import errors
 from build_tools.__main__ import cli
 from build_tools.generate import environment_variables, exit_codes
@@ -108,24 +111,31 @@ def test_environment_page_has_every_variable_that_the_wheels_read() -> None:
 def test_exit_code_page_lists_every_error_class_once() -> None:
     text = exit_codes.page()
     assert text == (ROOT / exit_codes.FILE).read_text()
-    classes = [
-        each
-        for each in vars(errors).values()
-        if isinstance(each, type) and issubclass(each, errors.BuildToolsError)
-    ]
-    for each in classes:
-        assert len(re.findall(rf"^\| {each.exit_code} \| `{each.__name__}` \|", text, re.MULTILINE)) == 1
+    codes = _errors_of(errors.BuildToolsError, errors) | _errors_of(
+        runtime_errors.AiterPrebuiltError, runtime_errors, bridge_errors
+    )
+    for name, code in codes.items():
+        assert len(re.findall(rf"^\| {code} \| `{name}` \|", text, re.MULTILINE)) == 1
 
 
-def test_an_exit_code_has_one_meaning() -> None:
-    """Two classes share a code only where both say that a compile failed: one of them, or some."""
-    stated: dict[int, set[str]] = {}
-    for each in vars(errors).values():
-        if isinstance(each, type) and issubclass(each, errors.BuildToolsError) and "exit_code" in vars(each):
-            stated.setdefault(each.exit_code, set()).add(each.__name__)
-    shared = {code: names for code, names in stated.items() if len(names) > 1}
-    assert shared == {7: {"CompileFailedError", "JobFailedError"}}
-    assert not stated.keys() & {0, *exit_codes.OTHERS}
+def _errors_of(base: type, *modules: ModuleType) -> dict[str, int]:
+    """Return the exit code of each error class below ``base``."""
+    return {
+        each.__name__: each.exit_code  # type: ignore[attr-defined]
+        for module in modules
+        for each in vars(module).values()
+        if isinstance(each, type) and issubclass(each, base) and each is not base
+    }
+
+
+def test_no_two_error_classes_share_an_exit_code() -> None:
+    build = _errors_of(errors.BuildToolsError, errors)
+    runtime = _errors_of(runtime_errors.AiterPrebuiltError, runtime_errors, bridge_errors)
+    for codes, others in ((build, {0, *exit_codes.OTHERS}), (runtime, {0, 1, 130})):
+        assert len(codes) > 30 and len(set(codes.values())) == len(codes)
+        assert not others & set(codes.values())
+    listed = {name: code for code, rows in exit_codes.runtime_codes().items() for name, _ in rows}
+    assert listed == runtime
 
 
 def test_exit_code_page_leaves_out_errors_of_others() -> None:

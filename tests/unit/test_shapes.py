@@ -293,7 +293,7 @@ def test_the_verb_prints_json_and_is_strict_when_asked(asked: list[str]) -> None
         (["--model", "toi"], UsageError, "no model is called 'toi' (did you mean 'toy'?)"),
         (["--operator", "rms"], UsageError, "no client calls 'rms'"),
         (["--tp", "3"], UsageError, "toy has inter = 512, which 3 ranks cannot share"),
-        (["--target", "sm_90"], UnknownTargetError, "the targets are gfx942, gfx950"),
+        (["--target", "sm_90"], UnknownTargetError, "No target 'sm_90'. The targets are gfx942, gfx950"),
     ],
 )
 def test_what_is_not_there_is_refused(

@@ -10,10 +10,11 @@ import pytest
 
 from aiter_prebuilt.__main__ import main
 from aiter_prebuilt.bundles import locate, opening
-from aiter_prebuilt.bundles.products import target_of
+from aiter_prebuilt.bundles.products import known_target
 from aiter_prebuilt.contract.error_text import did_you_mean
+from aiter_prebuilt.contract.products import target_of
 from aiter_prebuilt.contract.targets import AMD, TARGETS
-from aiter_prebuilt.errors import ArgumentError, NoBundleError
+from aiter_prebuilt.errors import ArgumentError, NoBundleError, NoOperatorError
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -57,11 +58,11 @@ def test_names_the_word_that_was_meant(
 
 
 def test_names_the_model_and_the_engine_that_were_meant(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["coverage", "--model", "lama3"]) == 1
+    assert main(["coverage", "--model", "lama3"]) == 2
     assert (
         "No model 'lama3'. Did you mean 'llama3'? The models are: llama3, qwen3moe" in capsys.readouterr().err
     )
-    assert main(["coverage", "--model", "llama3", "--engine", "vlm"]) == 1
+    assert main(["coverage", "--model", "llama3", "--engine", "vlm"]) == 2
     assert "No engine 'vlm'. Did you mean 'vllm'? The engines are: vllm, sglang" in capsys.readouterr().err
 
 
@@ -78,7 +79,7 @@ def test_a_misspelt_operator_is_told_before_a_target_is_asked_for(
 ) -> None:
     monkeypatch.setattr(locate, "installed", lambda: (Bundle(),))
     monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
-    assert main([*verb, "rms_nrom"]) == 1
+    assert main([*verb, "rms_nrom"]) == NoOperatorError.exit_code
     assert (
         "No operator 'rms_nrom'. Did you mean 'rms_norm'? List all: aiter-prebuilt list"
         in capsys.readouterr().err
@@ -90,7 +91,7 @@ def test_a_function_of_several_operators_is_told_with_them(
 ) -> None:
     monkeypatch.setattr(locate, "installed", lambda: (Bundle(),))
     monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
-    assert main(["explain", "fused_moe", "M=1"]) == 1
+    assert main(["explain", "fused_moe", "M=1"]) == NoOperatorError.exit_code
     said = capsys.readouterr().err
     assert "fused_moe is a function of several operators. Explain one of them: " in said
     assert "fused_experts" in said
@@ -149,7 +150,7 @@ def test_a_gpu_that_no_wheel_serves_is_named(text: str, said: str) -> None:
     with pytest.raises(
         ArgumentError, match=re.escape(said) + r"\. Supported: gfx942 \(MI300\), gfx950 \(MI350\)"
     ):
-        target_of(text)
+        known_target(text)
     # A call on such a card says the same.
     with pytest.raises(
         NoBundleError, match=re.escape(said) if text.startswith("gfx") else "is not supported"
@@ -158,5 +159,28 @@ def test_a_gpu_that_no_wheel_serves_is_named(text: str, said: str) -> None:
 
 
 def test_the_command_takes_products(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["list", "--target", "gfx90a"]) == 1
+    assert main(["list", "--target", "gfx90a"]) == 2
     assert "gfx90a (MI200) is not supported. Supported: gfx942 (MI300)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("gfx9422", "No target 'gfx9422'. Did you mean 'gfx942'? Supported: gfx942 (MI300), gfx950 (MI350)"),
+        ("gfx95", "No target 'gfx95'. Did you mean 'gfx950'? "), ("mi3000x", "No target 'mi3000x'. Did you mean 'mi300x'? "),
+        ("H10", "No target 'H10'. Did you mean 'h100'? "), ("nothing", "No target 'nothing'. Supported: "),
+        ("gfx1030", "gfx1030 is not supported. Supported: "), ("gfx940", "gfx940 is not supported. "),
+        ("sm_80", "sm_80 is not supported. "), ("gfx9-4-generic", "No target 'gfx9-4-generic'. "),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("words", [("explain", "rms_norm", "M=1"), ("list",), ("verify",), ("preload",)])
+def test_every_verb_refuses_a_target_that_does_not_exist(
+    words: tuple[str, ...], text: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*words, "--target", text]) == ArgumentError.exit_code
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["gfx942", "gfx950:sramecc+", "MI300X", "sm_90", "H200", "sm90"])
+def test_a_target_or_product_of_ours_is_known(text: str) -> None:
+    assert known_target(text).partition(":")[0] in {"gfx942", "gfx950", "sm_90"}

@@ -97,16 +97,12 @@ def shapes(
 
 
 def _targets(manifest: Manifest, asked: tuple[str, ...]) -> list[str]:
-    from build_tools.errors import UnknownTargetError
+    from build_tools.manifest.names import unknown_target
 
     ours = list(manifest.amd)
     for name in asked:
         if name not in ours:
-            raise UnknownTargetError(
-                f"say what models' steps launch on {name}",
-                f"the targets are {', '.join(ours)}",
-                "Name one of them",
-            )
+            raise unknown_target(name, ours)
     return [name for name in ours if not asked or name in asked]
 
 

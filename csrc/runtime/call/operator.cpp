@@ -257,7 +257,7 @@ Prepared* Operator::prepare_call(OnDevice& on, const Call& call, const MemoKey* 
   if (unkept == nullptr && error.kind == ErrorKind::Capture)
     error.fix = cat("Before the capture begins, run it once or call ",
                     preload_text(on.served.merged, call, bindings[0], on.where));
-  if (unkept != nullptr) unkept->pairs = find_pairs(on.served.merged.blocks, call);
+  if (unkept != nullptr) unkept->pairs = find_pairs(*on.served.merged.blocks.front(), call);
   if (unkept == nullptr || key == nullptr) return unkept.get();
   if (Prepared* other = on.memo.find(*key)) return other;  // another thread was faster while the GIL was free
   return on.memo.insert(*key, std::move(unkept));

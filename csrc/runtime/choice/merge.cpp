@@ -19,21 +19,28 @@ std::string type_list(const OperatorBlock& block, const layout::Recipe& recipe) 
   return out;
 }
 
-// A text says which arguments there are. An own bundle may be made by other tools: what calls rely on is compared itself.
-bool same_interface(const OperatorBlock& first, const OperatorBlock& other) {
+// Which argument of one signature two blocks describe otherwise, or nothing. An own bundle may be made by other tools: its text
+// alone does not say that what calls rely on is the same.
+std::string interface_difference(const OperatorBlock& first, const OperatorBlock& other) {
   for (std::size_t i = 0; i < first.tensors().size(); ++i) {
     const layout::Tensor& a = first.tensors()[i];
     const layout::Tensor& b = other.tensors()[i];
-    if (first.text(a.name) != other.text(b.name) || a.role != b.role || a.optional != b.optional ||
-        a.in_place != b.in_place)
-      return false;
+    const std::string_view name = first.text(a.name);
+    if (name != other.text(b.name))
+      return cat("the name of argument ", name, ", which is ", other.text(b.name), " there");
+    if (a.role != b.role) return cat("whether ", name, " is read, written, or both");
+    if (a.optional != b.optional) return cat("whether ", name, " may be None");
+    if (a.in_place != b.in_place) return cat("the argument that ", name, " may be in place of");
   }
   for (std::size_t i = 0; i < first.attributes().size(); ++i) {
     const layout::Attribute& a = first.attributes()[i];
     const layout::Attribute& b = other.attributes()[i];
-    if (first.text(a.name) != other.text(b.name) || a.kind != b.kind) return false;
+    const std::string_view name = first.text(a.name);
+    if (name != other.text(b.name))
+      return cat("the name of argument ", name, ", which is ", other.text(b.name), " there");
+    if (a.kind != b.kind) return cat("the kind of number that ", name, " is");
   }
-  return true;
+  return {};
 }
 
 bool same_signature(const OperatorBlock& first, const OperatorBlock& other, Error& error) {
@@ -41,11 +48,18 @@ bool same_signature(const OperatorBlock& first, const OperatorBlock& other, Erro
   const layout::Operator& b = other.op();
   const bool counts = a.tensors.count == b.tensors.count && a.attributes.count == b.attributes.count &&
                       a.type_variables.count == b.type_variables.count;
-  if (counts && first.text(a.signature) == other.text(b.signature) && same_interface(first, other)) return true;
+  const bool same_text = first.text(a.signature) == other.text(b.signature);
+  const std::string difference = !counts     ? "how many arguments they have"
+                                 : same_text ? interface_difference(first, other)
+                                             : std::string();
+  if (same_text && difference.empty()) return true;
   const std::string_view tree = other.bundle().tree();
-  return error.set(ErrorKind::BundleConflict, cat("combine the bundles of ", first.name()),
-                   cat(first.bundle().path(), " has the signature '", first.text(a.signature), "' and ",
-                       other.bundle().path(), " has '", other.text(b.signature), "'"),
+  const std::string found = same_text
+                                ? cat(first.bundle().path(), " and ", other.bundle().path(), " have the signature '",
+                                      first.text(a.signature), "' and differ in ", difference)
+                                : cat(first.bundle().path(), " has the signature '", first.text(a.signature), "' and ",
+                                      other.bundle().path(), " has '", other.text(b.signature), "'");
+  return error.set(ErrorKind::BundleConflict, cat("combine the bundles of ", first.name()), found,
                    tree.empty() ? std::string("Install bundles of one release")
                                 : cat("Install a release of ", tree, " that is made for this one, or uninstall it"));
 }

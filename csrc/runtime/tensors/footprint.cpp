@@ -97,9 +97,9 @@ bool overlaps_itself(const TensorArg& tensor) {
   return false;
 }
 
-std::vector<MemoryPair> find_pairs(std::span<const OperatorBlock* const> blocks, const Call& call) {
+std::vector<MemoryPair> find_pairs(const OperatorBlock& block, const Call& call) {
   std::vector<MemoryPair> out;
-  const auto specs = blocks.front()->tensors();
+  const auto specs = block.tensors();
   std::vector<std::uint64_t> bytes(specs.size(), 0);
   for (std::size_t i = 0; i < specs.size(); ++i) {
     Footprint footprint;
@@ -110,10 +110,8 @@ std::vector<MemoryPair> find_pairs(std::span<const OperatorBlock* const> blocks,
   for (std::size_t i = 0; i < specs.size(); ++i) {
     for (std::size_t j = 0; j < specs.size(); ++j) {
       if (i == j || !written(i) || (written(j) && j < i) || bytes[i] == 0 || bytes[j] == 0) continue;
-      const bool allowed = std::all_of(blocks.begin(), blocks.end(), [&](const OperatorBlock* block) {
-        return block->tensors()[i].in_place == j + 1;
-      });
-      const bool in_place = allowed && same_layout(specs[i], call.tensors[i], specs[j], call.tensors[j]);
+      const bool in_place =
+          specs[i].in_place == j + 1 && same_layout(specs[i], call.tensors[i], specs[j], call.tensors[j]);
       out.push_back({bytes[i], bytes[j], static_cast<std::uint16_t>(i), static_cast<std::uint16_t>(j), in_place});
     }
   }

@@ -38,8 +38,8 @@ struct MemoryPair {
   bool in_place;  // the signature allows the other's memory, and the layouts are the same
 };
 
-// All pairs of a call that is bound. In place of another only where every block says so.
-std::vector<MemoryPair> find_pairs(std::span<const OperatorBlock* const> blocks, const Call& call);
+// All pairs of a call that is bound. Any block of the operator will do: merging refuses those that differ in place.
+std::vector<MemoryPair> find_pairs(const OperatorBlock& block, const Call& call);
 
 // Do the two share a byte? For pairs whose spans meet: columns of one buffer may lie between each other's rows.
 bool pair_overlaps(const MemoryPair& pair, const Call& call);

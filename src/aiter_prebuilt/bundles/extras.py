@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from aiter_prebuilt.bundles import products
+from aiter_prebuilt.contract import products
 from aiter_prebuilt.contract.targets import TARGETS
 
 #: The pip extras of bundles by their targets, as ``pyproject.toml`` has them.

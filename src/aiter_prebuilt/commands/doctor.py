@@ -15,7 +15,7 @@ from aiter_prebuilt.commands import bridge, doctor_text
 from aiter_prebuilt.commands.output import print_json
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.devices import device, hip_library, native
-from aiter_prebuilt.errors import CHECK, AiterPrebuiltError
+from aiter_prebuilt.errors import CHECK, AiterPrebuiltError, NoDeviceError
 from aiter_prebuilt.launch import user_tables
 
 HELP = "show devices, drivers, bundles and versions, and problems with them"
@@ -40,7 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     """Print the report; 0 when every GPU has a bundle and there is one, 1 when a GPU lacks its bundle or something is
-    broken, 2 when no GPU is here that a bundle serves.
+    broken, 3 when no GPU is here that a bundle serves.
     """
     report = examine()
     if options.json:
@@ -112,7 +112,9 @@ def examine() -> dict[str, Any]:
         "tuned_tables": tables,
         "problems": problems,
         "warnings": warnings,
-        "exit_code": 1 if problems else (0 if any(facts["bundles"] for facts in devices) else 2),
+        "exit_code": 1
+        if problems
+        else (0 if any(facts["bundles"] for facts in devices) else NoDeviceError.exit_code),
     }
 
 

@@ -8,14 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 
 from aiter_prebuilt.bundles import locate
-from aiter_prebuilt.commands.output import print_json, print_table
+from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.devices import device
-from aiter_prebuilt.errors import AiterPrebuiltError
+from aiter_prebuilt.errors import AiterPrebuiltError, NoDeviceError
 from aiter_prebuilt.launch import dispatch, loading
 
 HELP = "load every kernel on the devices here, and time it"
 EXAMPLE = "aiter-prebuilt preload rms_norm tgemm"
-NO_DEVICE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print what was loaded; 0 when all was, 1 when something was refused, 2 when no device here is served by a bundle."""
+    """Print what was loaded; 0 when all was, 1 when something was refused, 3 when no device here is served by a bundle."""
     served = list(_served(options.target))
     names = (*options.names, *((options.operator,) if options.operator else ()))
     rows = list(load_all(served, options.names, options.operator))
-    code = NO_DEVICE if not served else 0 if all(row.ok for row in rows) else 1
+    code = NoDeviceError.exit_code if not served else 0 if all(row.ok for row in rows) else 1
     if options.json:
         print_json("preload", {"ok": code == 0, "loaded": [{**asdict(row), "ok": row.ok} for row in rows]})
         return code
@@ -61,9 +60,8 @@ def execute(options: argparse.Namespace) -> int:
         )
     for where in dict.fromkeys(row.device for row in rows):
         mine = [row for row in rows if row.device == where]
-        print(
-            f"{where}: {sum(row.code_objects for row in mine)} code objects in {sum(row.seconds for row in mine):.3f} s"
-        )
+        count, seconds = sum(row.code_objects for row in mine), sum(row.seconds for row in mine)
+        print("\n".join(wrapped(f"{where}: {count} code objects in {seconds:.3f} s")))
         print_table(
             ["operator", "code objects", "ms", "verdict"],
             [

@@ -16,7 +16,7 @@ from aiter_prebuilt.bundles.extras import pip_line
 from aiter_prebuilt.commands.coverage import model_calls
 from aiter_prebuilt.commands.explain import settings_of
 from aiter_prebuilt.commands.output import print_json, print_table, wrapped
-from aiter_prebuilt.errors import ArgumentError, NoDeviceError, by_reason
+from aiter_prebuilt.errors import INTERRUPTED, ArgumentError, NoDeviceError, by_reason
 from aiter_prebuilt.execute.run import embedded
 from aiter_prebuilt.inspection import call_forms
 from aiter_prebuilt.launch import dispatch
@@ -38,8 +38,8 @@ _SPREAD: Final = 5.0
 
 @dataclass(slots=True)
 class _Report:
-    """The outcome of a run. ``rows``: calls that were measured; ``left``: how many nobody began; ``wrong``: one has no row that
-    should have one.
+    """The outcome of a run. ``rows``: calls that were measured; ``left``: how many were not; ``wrong``: one has no row that
+    should have one; ``interrupted``: by Ctrl-C.
     """
 
     left_out: list[LeftOut]
@@ -47,6 +47,7 @@ class _Report:
     notes: dict[str, None] = field(default_factory=dict)
     left: int = 0
     wrong: bool = False
+    interrupted: bool = False
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -90,7 +91,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Measure and write; 0 when each call that was begun has its row or nothing to choose, 1 when one could not be finished.
+    """Measure and write; 0 when each call that was begun has its row or nothing to choose, 1 when one could not be finished,
+    130 after Ctrl-C.
 
     Raises:
         NoDeviceError: no GPU that a bundle serves. ArgumentError: no call is named, or one that does not exist; a bound is none.
@@ -104,7 +106,8 @@ def execute(options: argparse.Namespace) -> int:
     bundles = dispatch.bundles_of(facts.arch, str(facts))
     tables = TableFolder(options.output, place_of(facts, bundles))
     todo = [call for call in calls if call.words not in tables.done]
-    _progress(f"{len(calls)} calls on {_where(devices, path)}; {len(calls) - len(todo)} have a row already")
+    begin = f"{len(calls)} calls on {_where(devices, path)}; {len(calls) - len(todo)} have a row already"
+    _progress("\n".join(wrapped(begin)))
     deadline = None if options.seconds is None else started + options.seconds
     # Every time of the embedded device spreads, and says nothing.
     limits = Limits(math.inf if embedded(path) else options.spread / 100, deadline, not options.warm)
@@ -114,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
         _print_document(report, tables, devices, path, len(calls) - len(todo))
     else:
         _print(report, tables, options.output)
-    return 1 if report.wrong else 0
+    return INTERRUPTED if report.interrupted else 1 if report.wrong else 0
 
 
 def _refuse_bounds(seconds: float | None, spread: float) -> None:
@@ -196,8 +199,18 @@ def _calls(options: argparse.Namespace, facts: DeviceFacts) -> tuple[list[TuneCa
 def _measure(
     report: _Report, todo: Sequence[TuneCall], cards: Sequence[workers.Worker], tables: TableFolder
 ) -> None:
-    deadline = cards[0].limits.deadline if cards else None
+    """Add each call to the report, and its row to its table, as soon as it is measured. Ctrl-C ends this early."""
     report.left = len(todo)
+    try:
+        _add_each(report, todo, cards, tables)
+    except KeyboardInterrupt:
+        report.interrupted = True
+
+
+def _add_each(
+    report: _Report, todo: Sequence[TuneCall], cards: Sequence[workers.Worker], tables: TableFolder
+) -> None:
+    deadline = cards[0].limits.deadline if cards else None
     for done in workers.measured(todo, cards, lambda: deadline is not None and time.monotonic() > deadline):
         if done.late:
             continue
@@ -264,12 +277,19 @@ def _print(report: _Report, tables: TableFolder, folder: Path) -> None:
         print_table(["call", "default us", "best us", "ratio", "kernel"], rows)
     for line in (*_thrown_out(report), *_left_out(report), *(f"Note: {note}" for note in report.notes)):
         print("\n".join(wrapped(line)))
+    if report.interrupted:
+        count = len(report.rows)
+        print(f"Interrupted after {count} of {count + report.left} calls. What was measured is written.")
     if report.left:
-        print(f"{report.left} calls are left. Run the same command again to go on.")
+        print(f"{_calls_are(report.left)} left. Run the same command again to go on.")
     for path in tables.files:
         print(f"table: {path}")
     if tables.files:
         print(f"Use them: AITER_PREBUILT_TUNED={folder}")
+
+
+def _calls_are(count: int) -> str:
+    return "1 call is" if count == 1 else f"{count} calls are"
 
 
 def _winner(row: dict[str, Any]) -> tuple[str, str, str, str, str]:

@@ -17,16 +17,22 @@ from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.bundles.integrity import Verdict, verify
 from aiter_prebuilt.bundles.minisign import PublicKey
 from aiter_prebuilt.bundles.trust import Seal
-from aiter_prebuilt.commands.output import not_executed, nothing, print_json, print_table, with_command
+from aiter_prebuilt.commands.output import (
+    not_executed,
+    nothing,
+    print_json,
+    print_table,
+    with_command,
+    wrapped,
+)
 from aiter_prebuilt.contract.provenance import left_out
 from aiter_prebuilt.devices import device
-from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoKernelError
+from aiter_prebuilt.errors import ArgumentError, KeyFileError, NoDeviceError, NoKernelError
 from aiter_prebuilt.execute import golden
 from aiter_prebuilt.execute.run import EMBEDDED, Execution, embedded
 
 HELP = "check every code object: hash, ELF, target, descriptor, argument layout"
 EXAMPLE = "aiter-prebuilt verify --target gfx942"
-NO_DEVICE = 2
 #: What a call here needs none of.
 _FRAMEWORKS: Final = {"flydsl", "numpy", "torch", "triton"}
 
@@ -77,7 +83,7 @@ def execute_cases(target: str | None) -> Iterator[Execution]:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed, 2 without a device to execute on."""
+    """Print verdicts; 0 when all is right, 1 when something is not or nothing is installed, 3 without a device to execute on."""
     setting = os.environ.get(opening.KEYS)
     keys = trust.keys_from(options.keys or ([] if setting is None else setting.split(os.pathsep)))
     if options.release is not None:
@@ -98,7 +104,7 @@ def execute(options: argparse.Namespace) -> int:
     lost = [run for run in runs if _left_out(run, bundles)]
     runs = [run for run in runs if run not in lost]
     ok = ok and all(run.ok for run in runs)
-    code = (NO_DEVICE if options.run and not runs and not lost else 0) if ok else 1
+    code = (NoDeviceError.exit_code if options.run and not runs and not lost else 0) if ok else 1
     if options.json:
         rows = [{**asdict(verdict), "ok": verdict.ok} for verdict in verdicts]
         ran = [_row(run) for run in runs]
@@ -114,15 +120,16 @@ def execute(options: argparse.Namespace) -> int:
         return 1
     _print_verdicts(verdicts)
     _print_seals(seals or ())
-    if code == NO_DEVICE:
+    if code == NoDeviceError.exit_code:
         print("No GPU is here that an installed bundle serves. Nothing was executed.")
         print("\n".join(with_command(f"The emulator executes it: {extras.pip_line('emulator')}")))
     _print_runs(runs)
     for run in lost:
-        print(
+        text = (
             f"{run.target} {run.operator}: its golden call was not executed: the bundle's kernel for it is not in the checkout "
             "that it was made of"
         )
+        print("\n".join(wrapped(text)))
     return code
 
 
@@ -184,7 +191,7 @@ def _print_verdicts(verdicts: Sequence[Verdict]) -> None:
     for verdict in verdicts:
         left[verdict.target] += verdict.entries - verdict.executed
     for line in not_executed(left):
-        print(line)
+        print("\n".join(wrapped(line)))
     for verdict in verdicts:
         for finding in verdict.findings:
             print(f"{finding.bundle}: {finding.entry + ': ' if finding.entry else ''}{finding.problem}")
