@@ -38,6 +38,8 @@ _LIBRARY: Final = "GROUP ( /opt/older-gcc/libstdc++-older.a /usr/lib/gcc/x86_64-
 _OLDER_PARTS: Final = ("libgcc.a", "libgcc_eh.a", "libstdc++.a")
 #: Where Debian keeps the half of Python's headers that differs by machine: found through the system's headers.
 _PYTHON_HEADERS: Final = Path("usr/include/x86_64-linux-gnu/python3.11")
+#: A runner's path has no sbin, where chroot lies, which debootstrap calls.
+_SYSTEM_PATH: Final = "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
 _UNSEEN: Final = "cibuildwheel's image manylinux_2_28: no container is here; Debian's GCC 12 with Debian 11's glibc stood for it"
 
 
@@ -74,7 +76,7 @@ def cibuildwheel(machine: Machine, step: Step) -> None:
     shutil.copy(script, outer / "cibuildwheel.sh")
     machine.run(
         ["unshare", "--mount", "bash", "-ec", "\n".join(words)],
-        {**machine.environment, "HOME": "/root", "PATH": "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"},
+        {**machine.environment, "HOME": "/root", "PATH": _SYSTEM_PATH},
     )
 
 
@@ -93,7 +95,8 @@ def _roots(machine: Machine) -> Path:
                     release,
                     str(base / name),
                     MIRROR,
-                ]
+                ],
+                {**machine.environment, "PATH": _SYSTEM_PATH},
             )
     outer = base / "outer"
     if not (outer / INNER / "etc").exists():
