@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from build_tools.manifest.model import Target
@@ -20,7 +20,7 @@ class TargetFacts(NamedTuple):
     """One row of the table.
 
     ``elf_mach``: EF_AMDGPU_MACH of its code objects, or e_machine where the vendor is NVIDIA. ``extra``: the pip extra of its
-    bundle. ``fp8``: its own e4m3. ``devices``: products.
+    bundle. ``fp8``: its own e4m3. ``devices``: its cards.
     """
 
     vendor: str
@@ -31,6 +31,9 @@ class TargetFacts(NamedTuple):
 
 
 TARGETS: Final[dict[str, TargetFacts]] = {'''
+_MIDDLE: Final = """}
+#: Products that are a processor, too. Not in TARGETS, which proofs read: a product's name is no fact of a proof.
+APUS: Final[dict[str, tuple[str, ...]]] = {"""
 _FOOT: Final = '''}
 #: EF_AMDGPU_MACH -> target, with the generic target that serves all of them.
 AMDGPU_MACHS: Final = {facts.elf_mach: name for name, facts in TARGETS.items() if facts.vendor == "amd"} | {
@@ -42,6 +45,11 @@ AMD: Final = tuple(name for name, facts in TARGETS.items() if facts.vendor == "a
 NAMES: Final = ", ".join(TARGETS)
 
 
+def products_of(target: str) -> tuple[str, ...]:
+    """Return the products of a target of the table, as people call them."""
+    return (*TARGETS[target].devices, *APUS.get(target, ()))
+
+
 def fp8_of(target: str) -> str:
     """Return a target's own e4m3; without a target, where nothing is launched, the standard one."""
     facts = TARGETS.get(target)
@@ -51,12 +59,15 @@ def fp8_of(target: str) -> str:
 
 def text(targets: Mapping[str, Target]) -> str:
     """Write the file."""
-    rows = []
-    for name, facts in targets.items():
-        devices = ", ".join(f'"{device}"' for device in facts.devices) + (
-            "," if len(facts.devices) == 1 else ""
-        )
-        rows.append(
-            f'    "{name}": TargetFacts("{facts.vendor}", "{facts.fp8}", 0x{facts.elf_mach:X}, "{facts.extra}", ({devices})),'
-        )
-    return "\n".join([_HEAD, *rows, _FOOT])
+    rows = [
+        f'    "{name}": TargetFacts("{facts.vendor}", "{facts.fp8}", 0x{facts.elf_mach:X}, "{facts.extra}", '
+        f"{_names(facts.devices)}),"
+        for name, facts in targets.items()
+    ]
+    apus = [f'    "{name}": {_names(facts.apus)},' for name, facts in targets.items() if facts.apus]
+    return "\n".join([_HEAD, *rows, _MIDDLE, *apus, _FOOT])
+
+
+def _names(products: Sequence[str]) -> str:
+    listed = ", ".join(f'"{product}"' for product in products)
+    return f"({listed}{',' if len(products) == 1 else ''})"

@@ -380,6 +380,7 @@ class Target(Record):
     isa_version: int
     cus: Annotated[list[int], Field(min_length=1)]
     devices: list[str]
+    apus: list[str] = []
     elf_mach: int
     distribution: str
     extra: str

@@ -46,7 +46,8 @@ def target_facts(manifest: model.Manifest) -> dict[str, TargetFacts]:
     """Return the target table as records of the pipeline."""
     return {
         name: TargetFacts(
-            name=name, **{**row.model_dump(), "cus": tuple(row.cus), "devices": tuple(row.devices)}
+            name=name,
+            **{**row.model_dump(exclude={"apus"}), "cus": tuple(row.cus), "devices": tuple(row.devices)},
         )
         for name, row in manifest.targets.items()
     }

@@ -17,7 +17,7 @@ from zipfile import ZipFile
 from packaging.metadata import parse_email
 
 from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
-from aiter_prebuilt.contract.targets import TARGETS
+from aiter_prebuilt.contract.targets import TARGETS, products_of
 from aiter_prebuilt.contract.version import VERSION
 from build_tools.errors import MirrorError
 from build_tools.files.filehash import sha256_file
@@ -175,10 +175,10 @@ def _project(file: str) -> str:
 def _gpus(extras: Sequence[str]) -> list[str]:
     """Return the rows of the table from GPUs to the extras that the folder has for them."""
     rows = []
-    for facts in TARGETS.values():
+    for target, facts in TARGETS.items():
         mine = [name for name in extras if facts.extra in name.split("-")]
         if mine:
-            rows.append(f"| {', '.join(facts.devices)} | {', '.join(f'`{name}`' for name in mine)} |")
+            rows.append(f"| {', '.join(products_of(target))} | {', '.join(f'`{name}`' for name in mine)} |")
     targets = {facts.extra for facts in TARGETS.values()}
     others = [f"`{name}`" for name in extras if not targets & set(name.split("-"))]
     return [*rows, *([f"| any of them, beside its own | {', '.join(others)} |"] if others else [])]

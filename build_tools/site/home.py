@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from aiter_prebuilt.contract.targets import TARGETS
+from aiter_prebuilt.contract.targets import TARGETS, products_of
 from build_tools.errors import SiteError
 
 #: Target of AMD -> its products, and the extra of their wheel.
 PRODUCTS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
-    name: (facts.devices, facts.extra) for name, facts in TARGETS.items() if facts.vendor == "amd"
+    name: (products_of(name), facts.extra) for name, facts in TARGETS.items() if facts.vendor == "amd"
 }
 #: The one command that builds the wheels; then, for each use of them, the lines to type. EXTRA: the wheel's extra.
 BUILD: Final = "python3 -m pip install -r build_tools/locks/nox.txt && python3 -m nox -s demo"

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from support import repository
 
-from aiter_prebuilt.bundles import extras, products
-from aiter_prebuilt.contract.targets import TARGETS
+from aiter_prebuilt.bundles import extras
+from aiter_prebuilt.contract import products
+from aiter_prebuilt.contract.targets import APUS, TARGETS
 from build_tools.generate import targets
 from build_tools.manifest.model import Manifest
 
@@ -46,7 +47,7 @@ def test_a_new_target_is_known_everywhere(manifest: Manifest, monkeypatch: pytes
     monkeypatch.setitem(TARGETS, "gfx999", table["gfx999"])
     assert products.supported().endswith(", gfx999 (MI900)")
     assert extras.nothing_installed().endswith("or 'aiter-prebuilt[gfx999]'")
-    assert products.of_table(TARGETS)["mi955x"] == products.of_table(TARGETS)["mi900"] == "gfx999"
+    assert products.of_table(TARGETS, APUS)["mi955x"] == products.of_table(TARGETS, APUS)["mi900"] == "gfx999"
 
 
 def test_no_message_lists_targets_by_hand() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from aiter_prebuilt.contract.error_text import did_you_mean
-from aiter_prebuilt.contract.targets import TARGETS, TargetFacts
+from aiter_prebuilt.contract.targets import APUS, TARGETS, TargetFacts
 
 
 def _series(facts: TargetFacts) -> str:
@@ -15,18 +15,18 @@ def _series(facts: TargetFacts) -> str:
     return facts.devices[0].rstrip("X")
 
 
-def of_table(table: Mapping[str, TargetFacts]) -> dict[str, str]:
+def of_table(table: Mapping[str, TargetFacts], apus: Mapping[str, tuple[str, ...]]) -> dict[str, str]:
     """Map each product, its series and a pip extra of another name to the target."""
     return {
         word.lower(): target
         for target, facts in table.items()
-        for word in (*facts.devices, _series(facts), facts.extra)
+        for word in (*facts.devices, *apus.get(target, ()), _series(facts), facts.extra)
         if word != target
     }
 
 
 #: What people type -> target. Small letters and digits alone.
-PRODUCTS: Final = of_table(TARGETS)
+PRODUCTS: Final = of_table(TARGETS, APUS)
 #: GPUs that no wheel serves, by target and by product.
 UNSUPPORTED: Final = {
     "gfx906": "MI50", "gfx908": "MI100", "gfx90a": "MI200", "gfx1100": "Radeon RX 7900", "gfx1200": "Radeon RX 9060",

@@ -10,7 +10,7 @@ class TargetFacts(NamedTuple):
     """One row of the table.
 
     ``elf_mach``: EF_AMDGPU_MACH of its code objects, or e_machine where the vendor is NVIDIA. ``extra``: the pip extra of its
-    bundle. ``fp8``: its own e4m3. ``devices``: products.
+    bundle. ``fp8``: its own e4m3. ``devices``: its cards.
     """
 
     vendor: str
@@ -21,9 +21,13 @@ class TargetFacts(NamedTuple):
 
 
 TARGETS: Final[dict[str, TargetFacts]] = {
-    "gfx942": TargetFacts("amd", "e4m3fnuz", 0x4C, "gfx942", ("MI300X", "MI300A", "MI308X", "MI325X")),
+    "gfx942": TargetFacts("amd", "e4m3fnuz", 0x4C, "gfx942", ("MI300X", "MI325X", "MI308X")),
     "gfx950": TargetFacts("amd", "e4m3fn", 0x4F, "gfx950", ("MI350X", "MI355X")),
     "sm_90": TargetFacts("nvidia", "e4m3fn", 0xBE, "sm90", ("H100", "H200")),
+}
+#: Products that are a processor, too. Not in TARGETS, which proofs read: a product's name is no fact of a proof.
+APUS: Final[dict[str, tuple[str, ...]]] = {
+    "gfx942": ("MI300A",),
 }
 #: EF_AMDGPU_MACH -> target, with the generic target that serves all of them.
 AMDGPU_MACHS: Final = {facts.elf_mach: name for name, facts in TARGETS.items() if facts.vendor == "amd"} | {
@@ -33,6 +37,11 @@ AMDGPU_MACHS: Final = {facts.elf_mach: name for name, facts in TARGETS.items() i
 AMD: Final = tuple(name for name, facts in TARGETS.items() if facts.vendor == "amd")
 #: All targets as a message lists them.
 NAMES: Final = ", ".join(TARGETS)
+
+
+def products_of(target: str) -> tuple[str, ...]:
+    """Return the products of a target of the table, as people call them."""
+    return (*TARGETS[target].devices, *APUS.get(target, ()))
 
 
 def fp8_of(target: str) -> str:
