@@ -8,6 +8,7 @@ from aiter_prebuilt.contract.dtype import BY_NAME
 from aiter_prebuilt.errors import ArgumentDTypeError, ArgumentShapeError
 from aiter_prebuilt.ops._common import is_type, refuse
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops.gemm_asm import gemm_a16w16_asm
 from aiter_prebuilt.ops.generated.gemm import gemm_a8w8_bpreshuffle, gemm_a16w16
 from aiter_prebuilt.ops.generated.gemm_ck import gemm_a8w8
 
@@ -68,8 +69,8 @@ def hipb_mm(
         scaleA: fp32, one value or [M, 1]; of e4m3 alone, 1 when None.
         scaleB: fp32, one value or [1, N]; of e4m3 alone, 1 when None.
         scaleOut: only None is supported.
-        bpreshuffle: whether the weight lies as ``shuffle_weight`` (16, 16) has it; of e4m3 without a bias alone.
-        use_gelu: apply GELU (tanh) to the sum with ``bias``, which it needs; of 16-bit matrices alone.
+        bpreshuffle: whether the weight lies as ``shuffle_weight`` (16, 16) has it; of e4m3 without a bias, or of bf16.
+        use_gelu: apply GELU (tanh) to the sum with ``bias``, which it needs; of 16-bit matrices, unshuffled, alone.
 
     Returns:
         [M, N], new and contiguous.
@@ -101,13 +102,30 @@ def hipb_mm(
         if value is not None:
             raise refuse(NAME, option, value, "None with 16-bit matrices")
     if bpreshuffle:
-        raise refuse(NAME, "bpreshuffle", bpreshuffle, "False with 16-bit matrices")
+        return _shuffled(rows, weight, bias, out_dtype, use_gelu)
     return gemm_a16w16(rows, weight, bias, out_dtype, activation="gelu_tanh" if use_gelu else None)
 
 
 def _rows(matrix: Any) -> Any:
     """Return the matrix with contiguous rows: itself where it has them."""
     return matrix if matrix.stride(1) == 1 else matrix.contiguous()
+
+
+def _shuffled(rows: Any, weight: Any, bias: Any, kind: Any, use_gelu: Any) -> torch.Tensor:
+    """Multiply with a shuffled bf16 weight.
+
+    Raises:
+        UnsupportedError: matrices, or a type of the result, that no kernel covers; GELU.
+    """
+    if not is_type(rows.dtype, "bf16"):
+        raise refuse(NAME, "bpreshuffle", True, "False with fp16 matrices")
+    if use_gelu:
+        raise refuse(NAME, "use_gelu", use_gelu, "False with bpreshuffle")
+    kind = rows.dtype if kind is None else kind
+    if not any(is_type(kind, name) for name in ("bf16", "f32")):
+        raise refuse(NAME, "out_dtype", kind, "None, bf16 or fp32 with bpreshuffle")
+    out = rows.new_empty((rows.shape[0], weight.shape[0]), dtype=kind)
+    return gemm_a16w16_asm(rows.contiguous(), weight, out, bias, bpreshuffle=True)
 
 
 def _scaled(
