@@ -261,6 +261,9 @@ def refusals(operator: Operator, deeper: int = 0) -> list[str]:
         values = operator.covered[parameter.name]
         said = " or ".join(literal(value) for value in served(operator, values))
         wrong = refusal(parameter, values)
+        # None, which AITER refuses for a number, is no zero. Functions that are written by hand refuse it before (`guarded`).
+        if operator.function is None and wrong == parameter.name and parameter.kind in ("int", "float"):
+            wrong = f"{wrong} != 0"
         # Memory for the result may land here, given by position.
         if operator.into and wrong == parameter.name:
             wrong = f'{wrong} is not False and (hasattr({wrong}, "shape") or {wrong})'
@@ -328,9 +331,8 @@ def refusal(parameter: Parameter, values: tuple[Any, ...]) -> str:
         (value,) = values
         if isinstance(value, bool):
             return f"not {name}" if value else name
-        if value == "":
+        if value == 0 or value == "":
             return name
-        # Zero, too, is compared: None, which AITER refuses for a number, is no zero.
         return f"{name} is not None" if value is None else f"{name} != {literal(value)}"
     if any(isinstance(value, ArgumentType) or value is None for value in values):
         return " and ".join(

@@ -500,6 +500,37 @@ def experts_of_one_scale(place: Place) -> None:
     assert off < 0.06, off
 
 
+def library_products(place: Place) -> None:
+    """``hipb_mm``: 16-bit and fp8 matrices, a bias, GELU, scales of one value and of a row, a shuffled weight."""
+    x, weight, bias = place.normal(5, 64), place.normal(48, 64), place.normal(48)
+    plain = host(x) @ host(weight).T
+    near(ap.hipb_mm(x, weight.t(), 7), plain, 0.02, like=x)
+    near(ap.hipb_mm(x, weight.t().contiguous(), -1, None, torch.float32), plain, 1e-4)
+    near(ap.hipb_mm(x.t().contiguous().t(), weight.t(), 0, bias), plain + host(bias), 0.02, like=x)
+    gelu = torch.nn.functional.gelu(plain + host(bias), approximate="tanh")
+    near(ap.hipb_mm(x, weight.t(), 0, bias, use_gelu=True), gelu, 0.02, like=x)
+    blocks_of_16 = ap.shuffle_weight(weight, (16, 16)).t()
+    near(ap.hipb_mm(x, blocks_of_16, -1, bias, bpreshuffle=True), plain + host(bias), 0.02, like=x)
+    near(ap.hipb_mm(x, blocks_of_16, -1, out_dtype=torch.float32, bpreshuffle=True), plain, 1e-4)
+    x8, weight8 = x.to(place.fp8), weight.to(place.fp8)
+    rows = torch.rand(5, 1, generator=place.draw).to(place.device)
+    columns = torch.rand(1, 48, generator=place.draw).to(place.device)
+    codes = host(x8) @ host(weight8).T
+    scaled = codes * host(rows) * host(columns)
+    kind, given = torch.bfloat16, {"scaleA": rows, "scaleB": columns}
+    near(ap.hipb_mm(x8, weight8.t(), 0, bias, kind, **given), scaled + host(bias), 0.02, like=x)
+    one = rows[:1]
+    near(ap.hipb_mm(x8, weight8.t(), 0, None, torch.float16, one), codes * float(one), 0.02)
+    near(ap.hipb_mm(x8, weight8.t(), 0, out_dtype=kind, scaleB=one), codes * float(one), 0.02, like=x)
+    turned_weight = ap.shuffle_weight(weight8, (16, 16)).t()
+    near(ap.hipb_mm(x8, turned_weight, 0, None, kind, **given, bpreshuffle=True), scaled, 0.02, like=x)
+
+
+def without_a_handle(call: Callable[[], None]) -> None:
+    """``hipb_create_extension`` and its kin open no library: a product needs no call of them."""
+    assert call() is None  # type: ignore[func-returns-value]
+
+
 def _calls() -> dict[str, Callable[[Place], None]]:
     named = [
         f"{base}{two}_{way}"
@@ -561,6 +592,9 @@ def _calls() -> dict[str, Callable[[Place], None]]:
         "downcast_to_static_fp8_3d": partial(static_fp8, dims=3),
         "swap_blocks": blocks,
         "fused_silu_mul": silu,
+        "hipb_mm": library_products,
+        "hipb_create_extension": lambda _: without_a_handle(ap.hipb_create_extension),
+        "hipb_destroy_extension": lambda _: without_a_handle(ap.hipb_destroy_extension),
         "preload": preloaded,
         "qr_max_size": lambda place: check(ap.qr_max_size() > 0),
     }

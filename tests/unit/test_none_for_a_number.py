@@ -30,13 +30,18 @@ ELSEWHERE = {
     "qr_destroy", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "per_group_quant_hip",
 }  # fmt: skip
 FUNCTIONS = sorted(set(public_calls.FUNCTIONS) - ELSEWHERE)
-#: Numbers that change no result of these calls, as the pages of the functions say; AITER takes None for the last, too.
+#: Numbers that change no result of these calls, as the pages of the functions say, and whole numbers that must be 0, which None
+#: then is. AITER takes None for the last, too.
 UNREAD = {
+    "hipb_mm": {"solution_index"},
     "fused_moe": {"moe_sorting_dispatch_policy", "splitk"},
     "mla_decode_fwd": {"cp_rank"},  # of one rank
     "moe_sorting": {"dispatch_policy"},
     "per_tensor_quant_hip": {"num_rows_factor"},
-    "routing": {"routed_scaling_factor"},
+    "gemm_a4w4_blockscale": {"splitK"},
+    "get_mla_metadata_v1": {"mla_version"},
+    "moe_fused_gate": {"n_share_experts_fusion"},
+    "moe_stage1_g1u1": {"ksplit"},
     "topk": {"tiny_row_thresh"},
     "shuffle_weight": {"pad_k_to"},
 }

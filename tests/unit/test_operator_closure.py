@@ -30,7 +30,9 @@ NO_LAUNCH = dict.fromkeys(
     ("get_mla_metadata_info_v1", "get_ps_metadata_info_v1"), "shapes of tensors, reckoned on the host"
 ) | dict.fromkeys(
     ("qr_destroy", "qr_get_handle", "qr_max_size", "qr_open_handles"), "memory and handles: the driver's"
-) | {"swap_blocks": "torch's copies"}  # fmt: skip
+) | {"swap_blocks": "torch's copies"} | dict.fromkeys(
+    ("hipb_create_extension", "hipb_destroy_extension"), "there is no handle to open"
+)  # fmt: skip
 
 pytest.importorskip("aiter_prebuilt._native", reason="operators are objects of the extension")
 
@@ -41,6 +43,7 @@ pytest.importorskip("aiter_prebuilt._native", reason="operators are objects of t
         ("rms_norm", {"rms_norm"}),
         ("tgemm", {"gemm_a16w16", "gemm_a16w16_fp32"}),
         ("fused_topk", {"topk_softmax"}),
+        ("hipb_mm", {"gemm_a16w16", "gemm_a16w16_fp32", "gemm_a8w8", "gemm_a8w8_bpreshuffle", "gemm_a16w16_shuffled"}),
         ("mla_decode_fwd", {"mla_decode_fwd"}),
         ("get_hip_quant", {"dynamic_per_token_scaled_quant", "static_per_tensor_quant", "dynamic_per_tensor_quant"}),
         ("fused_moe", {"fused_experts", "fused_experts_a8w8", "fused_experts_mxfp4", "moe_sorting_fwd", "fmoe_g1u1"}),

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         gemm_afp4wfp4_pre_quant,
         gemm_afp4wfp4_preshuffle,
     )
+    from aiter_prebuilt.ops.gemm_hipblaslt import hipb_create_extension, hipb_destroy_extension, hipb_mm
     from aiter_prebuilt.ops.gemm_quantising import (
         batched_gemm_a8w8_a_per_token_group_prequant_w_per_batched_tensor_quant,
         gemm_a16w8_blockscale,
@@ -465,6 +466,9 @@ __all__ = [
     "get_triton_quant",
     "greedy_sample",
     "grouped_topk",
+    "hipb_create_extension",
+    "hipb_destroy_extension",
+    "hipb_mm",
     "indexer_k_quant_and_cache",
     "init_custom_qr",
     "inverse_rope_group_quant",
@@ -888,6 +892,9 @@ COMPOSED: Final = {
     "asm_moe_tkw1": "asm_moe_tkw1",
     "swap_blocks": "cache_blocks",
     "fused_moe": "fused_moe",
+    "hipb_create_extension": "gemm_hipblaslt",
+    "hipb_destroy_extension": "gemm_hipblaslt",
+    "hipb_mm": "gemm_hipblaslt",
     "get_mla_metadata_info_v1": "mla_metadata",
     "get_ps_metadata_info_v1": "mla_prefill",
     "moe_gemm_a16w4": "moe_gemm_f4",

@@ -17,16 +17,6 @@ _attention_dropout_bwd = operator("attention_dropout_bwd")
 _MOST: Final = 2**63 - 1
 
 
-def wanted(function: str, dropout_p: float) -> bool:
-    """Return whether a call of ``function`` drops probabilities.
-
-    Raises:
-        UnsupportedError: ``dropout_p`` is no share below 1.
-        TypeError: it is no number, None among others; the public function names it.
-    """
-    return dropout_p != 0 and largest_kept(function, dropout_p) >= 0
-
-
 def largest_kept(function: str, dropout_p: float) -> int:
     """Return the largest random byte whose probability is kept, as AITER rounds it.
 

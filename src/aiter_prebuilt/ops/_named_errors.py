@@ -65,8 +65,14 @@ def guarded(function: FunctionType) -> FunctionType:
             declared.append(f"{each.name}{default}")
             handed.append(each.name)
     given = ", ".join(f"{each.name!r}: {each.name}" for each in parameters)
+    # A number that is None would count as zero wherever a function asks for its truth. AITER refuses it.
+    missing = [f"{each.name} is None" for each in parameters if each.annotation == "float"]
     text = _WRAPPER.format(
-        name=function.__name__, declared=", ".join(declared), handed=", ".join(handed), given=given
+        name=function.__name__,
+        declared=", ".join(declared),
+        handed=", ".join(handed),
+        given=given,
+        missing=" or ".join(missing) or "False",
     )
     namespace: dict[str, Any] = {}
     # A file of its own: a traceback would show lines of this one, which say other things.
@@ -85,6 +91,8 @@ def guarded(function: FunctionType) -> FunctionType:
 _WRAPPER: Final = """def _make(_function_, _handler_):
     def {name}({declared}):
         try:
+            if {missing}:
+                raise TypeError("a number is None")
             return _function_({handed})
         except Exception as _error_:
             _answer_ = _handler_(_function_, _error_, {{{given}}})

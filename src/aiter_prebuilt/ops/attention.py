@@ -94,7 +94,7 @@ def flash_attn_func(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("flash_attn_func", error) from error
     seen = window("flash_attn_func", window_size, queries, keys, causal)
-    if _dropout.wanted("flash_attn_func", dropout_p):
+    if dropout_p:
         drawn = _dropout.new_bytes(q, keys) if return_attn_probs else None
         tensors = (out, q, k, v, None, None, as_f32(sink_ptr), lse, drawn)
         _dropout.attend("flash_attn_func", dropout_p, tensors, scale, seen)

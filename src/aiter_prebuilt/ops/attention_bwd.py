@@ -90,7 +90,7 @@ def mha_bwd(
         delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_bwd", error) from error
-    if _dropout.wanted("mha_bwd", dropout_p):
+    if dropout_p:
         tensors = (dout, q, k, v, out, softmax_lse, *made, delta)
         lists = (None, None, sink, d_sink)
         _dropout.gradients("mha_bwd", dropout_p, rng_state, tensors, lists, softmax_scale, (left, right))
@@ -183,7 +183,7 @@ def mha_varlen_bwd(
         delta = q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_varlen_bwd", error) from error
-    if _dropout.wanted("mha_varlen_bwd", dropout_p):
+    if dropout_p:
         rows = (dout, q, k, v, out, softmax_lse, *made, delta)
         tensors = tuple(_dropout.one_batch(each) for each in rows)
         lists, most = (cu_seqlens_q, cu_seqlens_k, sink, d_sink), (max_seqlen_q, max_seqlen_k)

@@ -115,7 +115,7 @@ def flash_attn_varlen_func(
         scale = size**-0.5 if softmax_scale is None else softmax_scale
         skip = skipped(q, width, seen, logits_soft_cap, min_seqlen_q)
         padded = (cu_seqlens_q_padded, cu_seqlens_k_padded)
-        if _dropout.wanted("flash_attn_varlen_func", dropout_p):
+        if dropout_p:
             how = (scale, seen, logits_soft_cap, (max_seqlen_q, max_seqlen_k), max(min_seqlen_q, 0))
             rows = (result, q, keys, values, as_f32(sink_ptr), lse)
             listed = (cu_seqlens_q, cu_seqlens_k, *padded, block_table)

@@ -22,7 +22,7 @@ def refuse_fmha_v3_fwd(
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``fmha_v3_fwd`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("fmha_v3_fwd", "dropout_p", dropout_p, "0.0")
     if window_size_left != -1:
         raise refuse("fmha_v3_fwd", "window_size_left", window_size_left, "-1")
@@ -54,9 +54,9 @@ def refuse_fmha_v3_varlen_fwd(
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``fmha_v3_varlen_fwd`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("fmha_v3_varlen_fwd", "dropout_p", dropout_p, "0.0")
-    if logits_soft_cap != 0.0:
+    if logits_soft_cap:
         raise refuse("fmha_v3_varlen_fwd", "logits_soft_cap", logits_soft_cap, "0.0")
     if zero_tensors:
         raise refuse("fmha_v3_varlen_fwd", "zero_tensors", zero_tensors, "False")

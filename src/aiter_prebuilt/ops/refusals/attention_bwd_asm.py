@@ -19,7 +19,7 @@ def refuse_fmha_v3_bwd(
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``fmha_v3_bwd`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("fmha_v3_bwd", "dropout_p", dropout_p, "0.0")
     if deterministic:
         raise refuse("fmha_v3_bwd", "deterministic", deterministic, "False")
@@ -43,7 +43,7 @@ def refuse_fmha_v3_varlen_bwd(
     cu_seqlens_k_padded: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``fmha_v3_varlen_bwd`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("fmha_v3_varlen_bwd", "dropout_p", dropout_p, "0.0")
     if window_size_left != -1:
         raise refuse("fmha_v3_varlen_bwd", "window_size_left", window_size_left, "-1")

@@ -35,7 +35,7 @@ def refuse_mha_varlen_fwd(
     """Refuse the options of ``mha_varlen_fwd`` that no kernel covers."""
     if cu_seqlens_k is None:
         raise refuse("mha_varlen_fwd", "cu_seqlens_k", cu_seqlens_k, "a tensor")
-    if logits_soft_cap != 0.0:
+    if logits_soft_cap:
         raise refuse("mha_varlen_fwd", "logits_soft_cap", logits_soft_cap, "0.0")
     if zero_tensors:
         raise refuse("mha_varlen_fwd", "zero_tensors", zero_tensors, "False")

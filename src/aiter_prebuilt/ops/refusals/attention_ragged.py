@@ -52,7 +52,7 @@ def refuse_mha_batch_prefill_func(
     dropout_p: float, alibi_slopes: torch.Tensor | None, kv_block_descale: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``mha_batch_prefill_func`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("mha_batch_prefill_func", "dropout_p", dropout_p, "0.0")
     if alibi_slopes is not None:
         raise refuse("mha_batch_prefill_func", "alibi_slopes", alibi_slopes, "None")
@@ -69,7 +69,7 @@ def refuse_mha_batch_prefill(
     gen: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``mha_batch_prefill`` that no kernel covers."""
-    if dropout_p != 0.0:
+    if dropout_p:
         raise refuse("mha_batch_prefill", "dropout_p", dropout_p, "0.0")
     if return_dropout_randval:
         raise refuse("mha_batch_prefill", "return_dropout_randval", return_dropout_randval, "False")

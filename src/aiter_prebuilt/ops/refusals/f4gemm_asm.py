@@ -36,5 +36,5 @@ def refuse_gemm_a4w4(
 
 def refuse_gemm_a4w4_blockscale(splitK: int) -> None:
     """Refuse the options of ``gemm_a4w4_blockscale`` that no kernel covers."""
-    if splitK != 0:
+    if splitK:
         raise refuse("gemm_a4w4_blockscale", "splitK", splitK, "0")

@@ -33,7 +33,7 @@ def refuse_get_mla_metadata_v1(num_heads_k: int, mla_version: int | Enum) -> Non
     """Refuse the options of ``get_mla_metadata_v1`` that no kernel covers."""
     if num_heads_k != 1:
         raise refuse("get_mla_metadata_v1", "num_heads_k", num_heads_k, "1")
-    if mla_version != 0:
+    if mla_version:
         raise refuse("get_mla_metadata_v1", "mla_version", mla_version, "0")
 
 
@@ -45,5 +45,5 @@ def refuse_mla_decode_fwd(nhead_kv: int) -> None:
 
 def refuse_mla_prefill_fwd(logit_cap: float) -> None:
     """Refuse the options of ``mla_prefill_fwd`` that no kernel covers."""
-    if logit_cap != 0.0:
+    if logit_cap:
         raise refuse("mla_prefill_fwd", "logit_cap", logit_cap, "0.0")

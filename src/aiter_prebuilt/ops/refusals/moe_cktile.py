@@ -19,9 +19,9 @@ def refuse_moe_cktile2stages_gemm1(
     exp_bias: torch.Tensor | None,
 ) -> None:
     """Refuse the options of ``moe_cktile2stages_gemm1`` that no kernel covers."""
-    if n_padded_zeros != 0:
+    if n_padded_zeros:
         raise refuse("moe_cktile2stages_gemm1", "n_padded_zeros", n_padded_zeros, "0")
-    if k_padded_zeros != 0:
+    if k_padded_zeros:
         raise refuse("moe_cktile2stages_gemm1", "k_padded_zeros", k_padded_zeros, "0")
     if x_scale is not None:
         raise refuse("moe_cktile2stages_gemm1", "x_scale", x_scale, "None")

@@ -17,7 +17,7 @@ def refuse_moe_stage1_g1u1(
     ksplit: int, activation: int | Enum, a1_scale: torch.Tensor | None, w1_scale: torch.Tensor | None
 ) -> None:
     """Refuse the options of ``moe_stage1_g1u1`` that no kernel covers."""
-    if ksplit != 0:
+    if ksplit:
         raise refuse("moe_stage1_g1u1", "ksplit", ksplit, "0")
     if activation not in (0, 1):
         raise refuse("moe_stage1_g1u1", "activation", activation, "0 or 1")

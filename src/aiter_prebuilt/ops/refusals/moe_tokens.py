@@ -10,5 +10,5 @@ def refuse_moe_fused_gate(num_expert_group: int, n_share_experts_fusion: int) ->
     """Refuse the options of ``moe_fused_gate`` that no kernel covers."""
     if num_expert_group not in (8, 4):
         raise refuse("moe_fused_gate", "num_expert_group", num_expert_group, "8 or 4")
-    if n_share_experts_fusion != 0:
+    if n_share_experts_fusion:
         raise refuse("moe_fused_gate", "n_share_experts_fusion", n_share_experts_fusion, "0")
