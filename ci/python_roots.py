@@ -122,8 +122,8 @@ def make(version: str, root: Path, kept: Path) -> None:
             if hashlib.sha256(data).hexdigest() != packages[name].sha256:
                 raise RootError(f"{packages[name].file} is not what the index of {suite} says")
             place.write_bytes(data)
-        pack: list[str | Path] = ["dpkg-deb", "--fsys-tarfile", place]
-        unpack: list[str | Path] = ["tar", "-x", "--keep-directory-symlink", "-C", root]
+        pack = ["dpkg-deb", "--fsys-tarfile", str(place)]
+        unpack = ["tar", "-x", "--keep-directory-symlink", "-C", str(root)]
         members = subprocess.run(pack, capture_output=True, check=True).stdout
         subprocess.run(unpack, input=members, check=True)
     for folder in ("tmp", "proc", "dev"):

@@ -130,6 +130,8 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
     if made.repository is not None:
         source.refuse_other(root, made.repository, rows)
     written = [wheel for wheel in wheels if _sign_bundles(wheel, keys)]
+    for path in folder.glob(f"*{provenance.SUFFIX}"):  # of a wheel that is gone, perhaps
+        path.unlink()
     for wheel in wheels:
         path = wheel.with_name(wheel.name + provenance.SUFFIX)
         told = provenance.statement(wheel, rows[wheel.name], here, taken, made)

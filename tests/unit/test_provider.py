@@ -234,6 +234,13 @@ def test_an_environment_of_other_locks_is_made_again(checkout: Path) -> None:
     ]
 
 
+@pytest.mark.parametrize("name", ["gitlab-ci.yml", "buildkite.yml"])
+def test_a_job_that_has_the_key_from_its_start_installs_without_it(name: str) -> None:
+    without = "env -u MINISIGN_KEY -u AITER_PREBUILT_KEY_PASSWORD ci/provider.sh publish --install-only"
+    text = (ROOT / "ci" / name).read_text(encoding="utf-8")
+    assert text.count("publish --install-only") == text.count(without) == 1
+
+
 def test_jenkins_cleans_each_workspace() -> None:
     text = (ROOT / "ci" / "Jenkinsfile").read_text(encoding="utf-8")
     assert text.count("sh 'git clean -ffdxq'") == text.count("checkout scm") + text.count("agent any")

@@ -95,6 +95,17 @@ def test_signing_twice_gives_the_same_bytes_and_another_key_takes_the_place_of_t
     assert not trust.seal_of(str(bundle), minisign.keys_of(one[1])).ok
 
 
+def test_no_statement_of_a_wheel_that_is_gone_is_signed(dist: Path, tmp_path: Path) -> None:
+    secret, _ = new_key(tmp_path, "one", "")
+    _sign(dist, secret)
+    (dist / "aiter_prebuilt-1-py3-none-any.whl").unlink()
+    _sign(dist, secret)
+    assert sorted(path.name for path in dist.glob("*.provenance.json")) == [
+        "aiter_prebuilt_gfx942-1-py3-none-any.whl.provenance.json"
+    ]
+    assert "aiter_prebuilt-1-" not in (dist / "SHA256SUMS").read_text()
+
+
 def test_the_commit_is_that_of_the_wheels(
     dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
