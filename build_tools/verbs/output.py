@@ -16,6 +16,8 @@ JSON_VERSION: Final = 1
 
 #: Columns of a report that people read in a pipe, as they do on a terminal.
 REPORT: Final = 80
+#: Columns of a table in a pipe whose words fit no 80.
+_WIDEST: Final = 160
 
 
 def console(columns: int = REPORT) -> Console:
@@ -28,13 +30,39 @@ def console(columns: int = REPORT) -> Console:
 
 
 def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]) -> None:
-    """Print a table with folded cells."""
+    """Print a table with folded cells.
+
+    In a pipe it has 80 columns, or as many as keep each word whole, up to 160: people search a log for names.
+    """
+    cells = [[str(cell) for cell in row] for row in rows]
     table = Table(title=title, title_justify="left")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*(str(cell) for cell in row))
-    console().print(table)
+    widths: list[int | None] = [None] * len(columns)
+    shown = console()
+    if not sys.stdout.isatty():
+        fitting = _widths([columns, *cells], REPORT - 3 * len(columns) - 1)
+        total = sum(fitting) + 3 * len(columns) + 1
+        if total <= _WIDEST:
+            widths, shown = [*fitting], console(max(total, REPORT))
+        else:
+            shown = console(_WIDEST)
+    for column, width in zip(columns, widths, strict=True):
+        table.add_column(column, overflow="fold", width=width)
+    for row in cells:
+        table.add_row(*row)
+    shown.print(table)
+
+
+def _widths(rows: list[list[str]], room: int) -> list[int]:
+    """Narrow the widest columns until all fit ``room``, or until the next step would break a word."""
+    across = [[row[place] for row in rows] for place in range(len(rows[0]))]
+    widths = [max(map(len, cells)) for cells in across]
+    words = [max((len(word) for cell in cells for word in cell.split()), default=0) for cells in across]
+    while sum(widths) > room:
+        place = max(range(len(widths)), key=lambda each: widths[each] - words[each])
+        if widths[place] <= words[place]:
+            break
+        widths[place] -= 1
+    return widths
 
 
 def print_json(value: dict[str, Any]) -> None:
