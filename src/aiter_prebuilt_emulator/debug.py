@@ -11,7 +11,7 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from aiter_prebuilt_emulator.debug_protocol import Messages
 from aiter_prebuilt_emulator.debug_session import Session
@@ -25,7 +25,7 @@ _PATIENCE = 30.0
 _EXAMPLE = "aiter-prebuilt-emulator debug --listen 4711 -- python prog.py"
 
 
-def add_verb(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+def add_verb(verbs: argparse._SubParsersAction[Any]) -> None:  # of whichever parser makes it
     """Register the verb."""
     verb = verbs.add_parser(
         "debug",
