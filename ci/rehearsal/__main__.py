@@ -185,7 +185,7 @@ def _environment(
     found |= {
         "HOME": str(folder / "home"), "TMPDIR": str(folder / "temp"), "RUNNER_TEMP": str(folder / "temp"), "CI": "true",
         "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "GITHUB_ACTIONS": "true",
-        "PIP_CONFIG_FILE": os.devnull,
+        "PIP_CONFIG_FILE": os.devnull, "GITHUB_REF": value("${{ github.ref }}", context),
     }  # fmt: skip
     found |= {key: value(text, context) for key, text in {**workflow.environment, **job.environment}.items()}
     for name, text in options.settings.items():

@@ -60,9 +60,11 @@ class Machine:
 
 
 def checkout(machine: Machine, step: Step) -> None:
-    """Clone the commit that is checked out here; what is not committed is not in it."""
+    """Clone the commit that is checked out here, under the ref of the run; what is not committed is not in it."""
     del step
     machine.run(["git", "clone", "-q", "--depth=1", machine.repository.as_uri(), "."])
+    if ref := machine.environment.get("GITHUB_REF"):
+        machine.run(["git", "update-ref", ref, "HEAD"])
 
 
 def setup_python(machine: Machine, step: Step) -> None:

@@ -17,7 +17,7 @@ from rehearsal import workflow as words  # noqa: E402
 from rehearsal.actions import ACTIONS, Machine, StepFailedError, download_artifact, upload_artifact  # noqa: E402
 from rehearsal.workflow import Step, UnknownWordError  # noqa: E402
 
-CONTEXT = {"github": {"ref_type": "tag", "ref_name": "v1"}, "vars": {"PUBLISH": ""}}
+CONTEXT = {"github": {"ref": "refs/tags/v1", "ref_type": "tag", "ref_name": "v1"}, "vars": {"PUBLISH": ""}}
 SMALL = r"""
 on: push
 env: { WORD: "a word" }
@@ -31,6 +31,7 @@ jobs:
         with: { pattern: "made-*", path: got, merge-multiple: true }
       - run: |
           test "$(cat got/1 got/2)" = "$(printf 'a word 1\na word 2')"
+          test "$(git rev-parse refs/tags/v0.0.0)" = "$(git rev-parse HEAD)"
           test -f file && test -z "$(ls -A "$HOME")"
   first:
     runs-on: any
