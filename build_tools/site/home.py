@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from build_tools.errors import SiteError
 
-#: Target -> the products that have it, as ``aiter_prebuilt.bundles.products`` reads them, and the extra of their wheel.
+#: Target -> the products that have it, as ``aiter_prebuilt.contract.products`` reads them, and the extra of their wheel.
 PRODUCTS: Final[Mapping[str, tuple[tuple[str, ...], str]]] = {
     "gfx942": (("MI300X", "MI300A", "MI308X", "MI325X"), "gfx942"),
     "gfx950": (("MI350X", "MI355X"), "gfx950"),

@@ -32,7 +32,7 @@ root = click.option(
 profiles = click.option("--profile", "profiles", multiple=True, help="ck-free or ck-full; all when left out.")
 
 
-class TargetType(click.ParamType):
+class TargetType(click.ParamType[str]):
     """A target as people type it: the name of a product stands for its target."""
 
     name = "text"

@@ -189,3 +189,12 @@ def test_a_remedy_is_uvs_where_uv_installed(
     line = extras.pip_line("gfx942", reinstall=True)
     # uv links what it installs to its cache: a file that is damaged in one is damaged in the other.
     assert line == f"uv pip install {place}--reinstall --no-cache 'aiter-prebuilt[gfx942]'"
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_the_emulator_is_installed_only_where_it_is_not(here: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remedy must work as printed: no index need have a wheel that is installed."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if here else None)
+    first, *others = extras.emulated("aiter-prebuilt verify --execute").split(" && ")
+    assert [first, *others][-1] == "aiter-prebuilt-emulator run -- aiter-prebuilt verify --execute"
+    assert bool(others) is not here and ("aiter-prebuilt[emulator]" in first) is not here

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 from support import page
 
-from aiter_prebuilt.bundles import products
+from aiter_prebuilt.contract import products
 from build_tools.__main__ import cli
 from build_tools.errors import SiteError
 from build_tools.site import home, write

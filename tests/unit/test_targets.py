@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 from support import repository
 
-from aiter_prebuilt.bundles import extras, products
+from aiter_prebuilt.bundles import extras
+from aiter_prebuilt.contract import products
 from aiter_prebuilt.contract.targets import TARGETS
 from build_tools.generate import targets
 from build_tools.manifest.model import Manifest

@@ -88,6 +88,5 @@ def _conclusion(report: dict[str, Any]) -> list[str]:
     return [
         "No GPU is here that a bundle serves. You can list, explain and verify kernels.",
         "To run them, install ROCm's HIP runtime, or use the emulator:",
-        f"    {extras.pip_line('emulator')}",
-        "    aiter-prebuilt-emulator run -- aiter-prebuilt verify --execute",
+        *(f"    {line}" for line in extras.emulated("aiter-prebuilt verify --execute").split(" && ")),
     ]
