@@ -39,7 +39,7 @@ from build_tools.tools.toolchain import Toolchain, find
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FarmRow:
     """Seconds of one way to build: ``cold`` into an empty store, ``warm`` from it, ``shared`` through an empty folder. ``core``:
     that a core was busy with the compiles, which other programs of the machine change less.
     """
@@ -66,7 +66,7 @@ def timed(
 
 def measured(
     how: str, jobs: Sequence[CompileJob], toolchain: Toolchain, elsewhere: Elsewhere | None
-) -> tuple[Row, dict[str, str]]:
+) -> tuple[FarmRow, dict[str, str]]:
     """A row, and the SHA-256 of each job's object."""
     with tempfile.TemporaryDirectory(prefix="farm-") as folder:
         store = Store(Path(folder) / "cold")
@@ -77,7 +77,7 @@ def measured(
         results = compile_jobs(jobs, toolchain, store, root=ROOT, stored_only=True)
         made = {result.job.id: result.path.name for result in results if result.path is not None}
         core = {unit_of(result.job): result.seconds for result in results}
-    return Row(how, cold, sum(core.values()), warm, shared), made
+    return FarmRow(how, cold, sum(core.values()), warm, shared), made
 
 
 def unit_of(job: CompileJob) -> object:
@@ -188,7 +188,7 @@ def main() -> None:
     simulated = simulation(whole, asked.simulate)
     if asked.json:
         print(json.dumps({
-            "jobs": len(mine), "measured": [{name: getattr(row, name) for name in Row.__slots__} for row in rows],
+            "jobs": len(mine), "measured": [{name: getattr(row, name) for name in FarmRow.__slots__} for row in rows],
             "simulated": [{name: getattr(row, name) for name in Simulated.__slots__} for row in simulated],
         }))  # fmt: skip
         return

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final
 
 import torch
-from gpu_clock import COPIED, NEAR, Clock, Row, off, random, row
+from gpu_clock import COPIED, NEAR, Clock, TimedRow, off, random, row
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import aiter_prebuilt
@@ -69,7 +69,7 @@ def _gradients(out: torch.Tensor, tensors: list[torch.Tensor], dout: torch.Tenso
     return torch.autograd.grad(out, tensors, dout, retain_graph=True)
 
 
-def attention(clock: Clock, backward: bool) -> Iterator[Row]:
+def attention(clock: Clock, backward: bool) -> Iterator[TimedRow]:
     """Rows of the prompts of each model, or of their gradients."""
     for model, (heads, key_heads, size, value_size) in MODELS.items():
         for causal in (True, False):
@@ -81,7 +81,7 @@ def attention(clock: Clock, backward: bool) -> Iterator[Row]:
                 yield (_backward if backward else _forward)(clock, what, q, k, v, causal)
 
 
-def _forward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> Row:
+def _forward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> TimedRow:
     others = dict(_served(q, k, v, causal))
     right = next(iter(others.values()))()
     return row(
@@ -94,7 +94,7 @@ def _forward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> R
     )
 
 
-def _backward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> Row:
+def _backward(clock: Clock, what: str, q: Any, k: Any, v: Any, causal: bool) -> TimedRow:
     scale = q.shape[-1] ** -0.5
     dout = random(*q.shape[:3], v.shape[-1])
     leaves = [x.detach().requires_grad_() for x in (q, k, v)]
@@ -135,7 +135,7 @@ def _log_sums(q: torch.Tensor, k: torch.Tensor, scale: float, causal: bool) -> t
     return found
 
 
-def decode(clock: Clock) -> Iterator[Row]:
+def decode(clock: Clock) -> Iterator[TimedRow]:
     """Rows of a token of each of many sequences; time of a copy that moves as many bytes."""
     bandwidth = COPIED / clock.copy(COPIED)
     for model, (heads, key_heads, size, value_size) in MODELS.items():
@@ -150,7 +150,7 @@ def decode(clock: Clock) -> Iterator[Row]:
             )
 
 
-def _decode(clock: Clock, what: str, sizes: tuple[int, int, int, int, int], bandwidth: float) -> Row:
+def _decode(clock: Clock, what: str, sizes: tuple[int, int, int, int, int], bandwidth: float) -> TimedRow:
     sequences, keys, heads, key_heads, size = sizes
     pages = sequences * keys // PAGE
     k = torch.empty(pages, PAGE, key_heads, size, device="cuda", dtype=torch.bfloat16).normal_()
@@ -172,17 +172,17 @@ def _decode(clock: Clock, what: str, sizes: tuple[int, int, int, int, int], band
     try:
         ours()
     except errors.AiterPrebuiltError as error:
-        return Row("decode", what, None, least, "copy", None, f"not served here: {type(error).__name__}")
+        return TimedRow("decode", what, None, least, "copy", None, f"not served here: {type(error).__name__}")
     last_k, last_v = (x[table[-1].long()].view(1, keys, key_heads, size) for x in (k, v))
     worst = off(out[-1], _attend(q[-1:, None], last_k, last_v, False, True)[0, 0])
     if not worst < NEAR:
-        return Row("decode", what, None, least, "copy", 0.0, f"WRONG by {worst:.3g}")
+        return TimedRow("decode", what, None, least, "copy", 0.0, f"WRONG by {worst:.3g}")
     spent = clock(ours)[0]
     note = f"{moved / spent / 1e6:.2f} of {bandwidth / 1e6:.2f} TB/s; a copy of as many bytes {clock.copy(moved):.1f} us"
-    return Row("decode", what, spent, least, "copy", least / spent, note)
+    return TimedRow("decode", what, spent, least, "copy", least / spent, note)
 
 
-GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {
+GROUPS: Final[dict[str, Callable[[Clock], Iterator[TimedRow]]]] = {
     "forward": lambda clock: attention(clock, backward=False),
     "backward": lambda clock: attention(clock, backward=True),
     "decode": decode,

@@ -23,7 +23,7 @@ import gpu_caches
 import gpu_experts
 import gpu_rows
 import torch
-from gpu_clock import BARS, Clock, Row
+from gpu_clock import BARS, Clock, TimedRow
 from rich.console import Console
 from rich.table import Table
 
@@ -33,7 +33,7 @@ from aiter_prebuilt.devices import device
 GROUPS = gpu_attention.GROUPS | gpu_rows.GROUPS | gpu_experts.GROUPS | gpu_caches.GROUPS
 
 
-def _show(rows: list[Row], title: str) -> None:
+def _show(rows: list[TimedRow], title: str) -> None:
     """Print the table, and the least and the middle ratio of each group."""
     table = Table("", "ours us", "other us", "than", "ratio", "", title=title)
     for row in rows:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
-from gpu_clock import Clock, Row, random, row
+from gpu_clock import Clock, TimedRow, random, row
 
 import aiter_prebuilt
 
@@ -27,7 +27,7 @@ LATENT: Final = (128, 512, 64)
 _Made = tuple[str, Callable[[], Any], tuple[Any, ...], int]
 
 
-def rows(clock: Clock) -> Iterator[Row]:
+def rows(clock: Clock) -> Iterator[TimedRow]:
     """Rows of each operator, model and number of tokens."""
     for tokens in TOKENS:
         for model, (queries, keys, size) in HEADS.items():
@@ -37,7 +37,7 @@ def rows(clock: Clock) -> Iterator[Row]:
         yield _beside_a_copy(clock, _latent(tokens), f"DeepSeek V3, {tokens} tokens")
 
 
-def _beside_a_copy(clock: Clock, made: _Made, what: str) -> Row:
+def _beside_a_copy(clock: Clock, made: _Made, what: str) -> TimedRow:
     name, call, right, moved = made
     source = torch.empty(moved // 2, dtype=torch.uint8, device="cuda")
     target = torch.empty_like(source)
@@ -159,4 +159,4 @@ def _latent(tokens: int) -> _Made:
     return "fused_qk_rope_concat_and_cache_mla", call, (right,), 4 * tokens * (heads + 1) * (rank + size)
 
 
-GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {"caches": rows}
+GROUPS: Final[dict[str, Callable[[Clock], Iterator[TimedRow]]]] = {"caches": rows}

@@ -31,7 +31,7 @@ COPIED: Final = 4 << 30
 
 
 @dataclass(frozen=True)
-class Row:
+class TimedRow:
     """One shape: microseconds of ours and of what it is compared with; a ratio of 1 is as fast."""
 
     group: str
@@ -84,7 +84,7 @@ def off(found: torch.Tensor, right: torch.Tensor) -> float:
     return float((found.float() - right.float()).norm() / right.float().norm())
 
 
-def row(group: str, what: str, clock: Clock, ours: Any, others: dict[str, Any], right: Any) -> Row:
+def row(group: str, what: str, clock: Clock, ours: Any, others: dict[str, Any], right: Any) -> TimedRow:
     """Measure one shape.
 
     ``others`` gives the call of each backend, ``right`` the results that ours must have.
@@ -100,8 +100,8 @@ def row(group: str, what: str, clock: Clock, ours: Any, others: dict[str, Any], 
     spent = times.pop("ours", None)
     than = min(times, key=lambda name: times[name])
     if spent is None:
-        return Row(group, what, None, times[than], than, None, unserved)
+        return TimedRow(group, what, None, times[than], than, None, unserved)
     if not worst < NEAR:
-        return Row(group, what, spent, times[than], than, 0.0, f"WRONG by {worst:.3g}")
+        return TimedRow(group, what, spent, times[than], than, 0.0, f"WRONG by {worst:.3g}")
     listed = ", ".join(f"{name} {other:.0f}" for name, other in times.items())
-    return Row(group, what, spent, times[than], than, times[than] / spent, listed)
+    return TimedRow(group, what, spent, times[than], than, times[than] / spent, listed)

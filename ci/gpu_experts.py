@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
-from gpu_clock import Clock, Row, random, row
+from gpu_clock import Clock, TimedRow, random, row
 
 import aiter_prebuilt
 
@@ -26,7 +26,7 @@ MODELS: Final = {
 TOKENS: Final = (1024, 4096, 16384)
 
 
-def experts(clock: Clock) -> Iterator[Row]:
+def experts(clock: Clock) -> Iterator[TimedRow]:
     """Rows of each model; experts are chosen at random, so that some get more tokens than others."""
     for model, (count, topk, columns, inner) in MODELS.items():
         w1 = random(count, 2 * inner, columns) * 0.05
@@ -70,4 +70,4 @@ def _right(x: Any, w1: Any, w2: Any, weights: Any, ids: Any) -> torch.Tensor:
     return out
 
 
-GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {"experts": experts}
+GROUPS: Final[dict[str, Callable[[Clock], Iterator[TimedRow]]]] = {"experts": experts}

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 import torch
-from gpu_clock import Clock, Row, random, row
+from gpu_clock import Clock, TimedRow, random, row
 
 import aiter_prebuilt
 
@@ -31,7 +31,7 @@ _Made = tuple[str, Callable[[], Any], tuple[Any, ...], int]
 SIZES: Final = ((16384, 4096), (16384, 7168), (4096, 16384))
 
 
-def products(clock: Clock, group: str, tokens: tuple[int, ...]) -> Iterator[Row]:
+def products(clock: Clock, group: str, tokens: tuple[int, ...]) -> Iterator[TimedRow]:
     """Rows of each layer of each model."""
     for model, layers in LAYERS.items():
         for columns, inner in layers:
@@ -50,7 +50,7 @@ def products(clock: Clock, group: str, tokens: tuple[int, ...]) -> Iterator[Row]
                 )
 
 
-def fp8(clock: Clock) -> Iterator[Row]:
+def fp8(clock: Clock) -> Iterator[TimedRow]:
     """Measure products in fp8 with a scale for each row.
 
     Beside ``torch._scaled_mm`` with sums in fp32 as ours are.
@@ -77,7 +77,7 @@ def _scales(rows: int) -> torch.Tensor:
     return torch.rand(rows, 1, device="cuda") + 0.5
 
 
-def rows(clock: Clock) -> Iterator[Row]:
+def rows(clock: Clock) -> Iterator[TimedRow]:
     """Rows of each operator and size."""
     for tokens, columns in SIZES:
         for name, call, right, moved in (*_row_wise(tokens, columns), *_activated(tokens, columns)):
@@ -167,7 +167,7 @@ def _coded(x: torch.Tensor, group: int) -> tuple[torch.Tensor, torch.Tensor]:
     return (groups / scales).view_as(x).to(torch.float8_e4m3fn), scales[..., 0]
 
 
-GROUPS: Final[dict[str, Callable[[Clock], Iterator[Row]]]] = {
+GROUPS: Final[dict[str, Callable[[Clock], Iterator[TimedRow]]]] = {
     "few": lambda clock: products(clock, "few", FEW),
     "products": lambda clock: products(clock, "products", MANY),
     "fp8": fp8,

@@ -34,7 +34,7 @@ from build_tools.errors import (
 from build_tools.farm import address
 from build_tools.farm.address import Address
 from build_tools.farm.local import LocalFarm
-from build_tools.farm.unit import Answer, Failure, Row, Unit, unit_of
+from build_tools.farm.unit import Answer, Failure, StoredRow, Unit, unit_of
 from build_tools.farm.worker import PATIENCE, RESOURCE, perform, unreachable
 from build_tools.records import CompileResult
 from build_tools.tools.toolchain import Toolchain
@@ -269,7 +269,7 @@ class _Keeps:
     toolchain: Toolchain
     root: Path
 
-    def entry(self, row: Row, worker: str) -> StoreEntry:
+    def entry(self, row: StoredRow, worker: str) -> StoreEntry:
         """Write a row's object here and return its entry.
 
         Raises:

@@ -29,7 +29,7 @@ from build_tools.errors import (
     ToolsDifferError,
 )
 from build_tools.farm.guard import Guard
-from build_tools.farm.unit import Answer, Failure, Refusal, Row, Unit, tools_of
+from build_tools.farm.unit import Answer, Failure, Refusal, StoredRow, Unit, tools_of
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import GUARDED, guarded
 from build_tools.records import CompileJob, CompileResult
@@ -46,7 +46,7 @@ class Recording(Store):
 
     def __init__(self, path: Path) -> None:
         super().__init__(path)
-        self.rows: list[Row] = []
+        self.rows: list[StoredRow] = []
 
     def put(
         self,
@@ -66,7 +66,7 @@ class Recording(Store):
         )
         said = tuple(sorted(entry.extra.items()))
         self.rows.append(
-            Row(key, entry.sha256, job, entry.symbol, entry.threads, entry.seconds, said, entry.peak)
+            StoredRow(key, entry.sha256, job, entry.symbol, entry.threads, entry.seconds, said, entry.peak)
         )
         return entry
 
@@ -204,7 +204,7 @@ class Bench:
                 )  # fmt: skip
         store.rows.clear()
 
-    def _sent(self, row: Row, store: Store) -> Row:
+    def _sent(self, row: StoredRow, store: Store) -> StoredRow:
         """Store a row's object in the place, and return the row.
 
         The row has the object itself where the place has other bytes under its name.

@@ -20,7 +20,7 @@ from build_tools.tools.tree import digest
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredRow:
     """One result: what its entry will say. ``data``: the object itself, where the store that is shared did not take it."""
 
     key: str
@@ -49,7 +49,7 @@ class Unit:
     code: str
     versions: tuple[tuple[str, str], ...]
     memory: int
-    known: tuple[Row, ...] = ()
+    known: tuple[StoredRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Answer:
     """The result of a unit, from the worker named ``worker``."""
 
     worker: str
-    rows: tuple[Row, ...] = ()
+    rows: tuple[StoredRow, ...] = ()
     failures: tuple[Failure, ...] = ()
     refusal: Refusal | None = None
 
@@ -113,14 +113,14 @@ def tools_of(job: CompileJob, toolchain: Toolchain) -> str:
     return hashlib.sha256(toolchain.identity_of(compiler_of(job)).encode()).hexdigest()
 
 
-def _known(job: CompileJob, toolchain: Toolchain, store: Results, root: Path) -> Iterable[Row]:
+def _known(job: CompileJob, toolchain: Toolchain, store: Results, root: Path) -> Iterable[StoredRow]:
     whole = file_of(job)
     if whole is None:
         return
     key = job_key(whole, toolchain, root)
     entry = store.get(key)
     if entry is not None:
-        yield Row(
+        yield StoredRow(
             key, entry.sha256, whole.id, entry.symbol, entry.threads, entry.seconds, _pairs(entry.extra), entry.peak
         )  # fmt: skip
 

@@ -34,10 +34,10 @@ PIPELINES: Final = {
 _UNITS: Final = "@UNITS@"
 _COUNT: Final = "@COUNT@"
 
-Row = dict[str, str | int]
+BundleRow = dict[str, str | int]
 
 
-def rows(root: Path) -> list[Row]:
+def rows(root: Path) -> list[BundleRow]:
     """One row per target and profile, in the manifests' order: extra, distribution, seconds of a core that its compiles took when
     they were recorded, number of shards.
 
@@ -52,7 +52,7 @@ def rows(root: Path) -> list[Row]:
     ]
 
 
-def _row(root: Path, manifest: Manifest, target: str, profile: str) -> Row:
+def _row(root: Path, manifest: Manifest, target: str, profile: str) -> BundleRow:
     facts, suffix = manifest.targets[target], manifest.profiles[profile].suffix
     jobs = make_plan(manifest, root, inputs_of(root), (profile,), (target,), prove=False, ck=CURATED).jobs
     seconds = seconds_of(jobs)
@@ -66,7 +66,7 @@ def _row(root: Path, manifest: Manifest, target: str, profile: str) -> Row:
     }
 
 
-def units(bundles: list[Row]) -> list[dict[str, Any]]:
+def units(bundles: list[BundleRow]) -> list[dict[str, Any]]:
     """One row per unit of work: its number from 1, a bundle and ``i/n``. ``ci/provider.sh compile`` takes its units from here."""
     parts = [(row, index) for row in bundles for index in range(1, int(row["shards"]) + 1)]
     return [
@@ -80,12 +80,12 @@ def units(bundles: list[Row]) -> list[dict[str, Any]]:
     ]
 
 
-def render_matrix(bundles: list[Row]) -> str:
+def render_matrix(bundles: list[BundleRow]) -> str:
     """Return the text of ``ci/matrix.json``."""
     return json.dumps({"version": JSON_VERSION, "bundles": bundles, "units": units(bundles)}, indent=1) + "\n"
 
 
-def render_pipeline(bundles: list[Row], template: str) -> str:
+def render_pipeline(bundles: list[BundleRow], template: str) -> str:
     """Return the text of a pipeline: the template with the number of units, and one row per unit where it asks for rows."""
     rows_of = units(bundles)
     out = []

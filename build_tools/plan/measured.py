@@ -63,11 +63,11 @@ class _Shape(NamedTuple):
     values: tuple[int, ...]
 
 
-class _Row(NamedTuple):
+class _MeasuredRow(NamedTuple):
     table: str
     line: int
     shape: _Shape
-    cells: tables.Row
+    cells: tables.Cells
 
 
 @dataclass
@@ -143,7 +143,7 @@ class Importer:
         made: list[TunedRow] = []
         listed = [_Table(name) for name in self.said.tables]
         of = {table.name: table for table in listed}
-        groups: dict[tuple[Constant, ...], dict[int, _Row]] = {}
+        groups: dict[tuple[Constant, ...], dict[int, _MeasuredRow]] = {}
         for table in listed:
             for row in self._read(table):
                 self._sort_in(row, groups, of)
@@ -172,7 +172,7 @@ class Importer:
             self.problems.add("no kernel says how rows name it: write measured", "tables")
         return len(self.problems.lines) == before
 
-    def _read(self, table: _Table) -> Iterable[_Row]:
+    def _read(self, table: _Table) -> Iterable[_MeasuredRow]:
         """Return the rows that are about this operator and target."""
         before = len(self.problems.lines)
         header, lines = tables.numbered(table.name, self.root, self.problems)
@@ -201,11 +201,11 @@ class Importer:
             elif numbers[0] in self.target.cus:
                 cus, *sizes = map(int, numbers)
                 shape = _Shape(cus, (*sizes, *self.said.fixed.values()))
-                found.append(_Row(table.name, line, shape, row))
+                found.append(_MeasuredRow(table.name, line, shape, row))
         table.meant = len(found)
         return found
 
-    def _numbers(self, row: tables.Row) -> list[Constant]:
+    def _numbers(self, row: tables.Cells) -> list[Constant]:
         """Compute units, and the size of each dim.
 
         Raises:
@@ -215,7 +215,10 @@ class Importer:
         return [row[self.said.cus], *sizes]
 
     def _sort_in(
-        self, row: _Row, groups: dict[tuple[Constant, ...], dict[int, _Row]], of: Mapping[str, _Table]
+        self,
+        row: _MeasuredRow,
+        groups: dict[tuple[Constant, ...], dict[int, _MeasuredRow]],
+        of: Mapping[str, _Table],
     ) -> None:
         """Rows that differ in the padded dim alone stand together: they share the calls between them. Those that stand ``apart``
         share none: the recipes' conditions and types tell their calls from each other.
@@ -232,7 +235,7 @@ class Importer:
             why, left = f"{first.table}, line {first.line} {_BEFORE}", row
         of[left.table].unused.append(self._unused(left, why))
 
-    def _faster(self, row: _Row, first: _Row) -> bool:
+    def _faster(self, row: _MeasuredRow, first: _MeasuredRow) -> bool:
         column = self.said.fastest
         try:
             return column is not None and float(row.cells[column]) < float(first.cells[column])
@@ -246,7 +249,7 @@ class Importer:
     def _but(self, values: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(value for name, value in zip(self.compared, values, strict=True) if name != self.padded)
 
-    def _decide(self, group: Mapping[int, _Row], of: Mapping[str, _Table]) -> Iterable[TunedRow]:
+    def _decide(self, group: Mapping[int, _MeasuredRow], of: Mapping[str, _Table]) -> Iterable[TunedRow]:
         """Return the tuned rows of a group.
 
         A row that names nothing keeps its calls from the others, as in the look-up.
@@ -294,7 +297,7 @@ class Importer:
         others = tuple(values[slot] for slot in sorted(slots_of(code) - {place}))
         return self.padding.setdefault((code, others), padded)
 
-    def _agreed(self, each: Called, row: _Row, ranges: list[Range]) -> list[Range]:
+    def _agreed(self, each: Called, row: _MeasuredRow, ranges: list[Range]) -> list[Range]:
         """Select the ranges in which the recipe does the row's work.
 
         The work may depend on the size that is padded. At the row's own size it agrees (``_recipes``), so one that reads no such
@@ -307,7 +310,7 @@ class Importer:
             return ranges
         return where(ranges, lambda size: not self._differs(each, row, size))
 
-    def _recipes(self, row: _Row) -> tuple[list[Called], str]:
+    def _recipes(self, row: _MeasuredRow) -> tuple[list[Called], str]:
         """Find the recipes that the row names and that agree.
 
         Or the reason why there is none.
@@ -323,7 +326,7 @@ class Importer:
             iter(differences.values()), _NOTHING
         )
 
-    def _differs(self, each: Called, row: _Row, size: int) -> str:
+    def _differs(self, each: Called, row: _MeasuredRow, size: int) -> str:
         """In what the recipe does otherwise than the row says when the padded dim has this size; "" when in nothing."""
         for column, code in each.equal:
             try:
@@ -340,13 +343,13 @@ class Importer:
             values[self.padded] = size
         return [values.get(name, 0) for name in self.slots.names]
 
-    def _tuned(self, row: _Row, each: Called, span: Range) -> TunedRow:
+    def _tuned(self, row: _MeasuredRow, each: Called, span: Range) -> TunedRow:
         first, last = list(row.shape.values), list(row.shape.values)
         if self.padded:
             first[self._place], last[self._place] = span
         return TunedRow(row.shape.cus, each.recipe, tuple(first), tuple(last) if last != first else ())
 
-    def _unused(self, row: _Row, why: str) -> UnusedRow:
+    def _unused(self, row: _MeasuredRow, why: str) -> UnusedRow:
         sizes = zip(self.said.dims, row.shape.values, strict=False)  # fixed values stand behind
         shape = ", ".join(f"{name} = {size}" for name, size in sizes)
         named = ", ".join(f"{column} = {row.cells[column]}" for column in sorted(self.columns))

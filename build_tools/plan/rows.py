@@ -30,7 +30,7 @@ _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NUMBER: Final = re.compile(r"-?[0-9]{1,18}")
 _WORD: Final = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
-Row = dict[str, Constant]
+Cells = dict[str, Constant]
 
 
 class TemplateError(ValueError):
@@ -53,7 +53,7 @@ def filled(text: str, words: Mapping[str, object]) -> str:
     return _WORD.sub(word, text)
 
 
-def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Row]:
+def rows_of(said: Rows, target: str, root: Path, problems: Problems) -> list[Cells]:
     """Select the table's rows for ``target``, in order.
 
     Each has its ``name``.
@@ -91,7 +91,7 @@ def read(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[in
     return list(header), rows
 
 
-def numbered(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, Row]]:
+def numbered(table: str, root: Path, problems: Problems) -> tuple[list[str], dict[int, Cells]]:
     """Read typed rows of a table, by the names of their columns.
 
     As :func:`read`. All callers get the same rows and must not change them.
@@ -119,7 +119,7 @@ def _say(table: str, header: Sequence[str], odd: Iterable[tuple[int, int]], prob
 
 
 @lru_cache(maxsize=128)
-def _numbered(text: str) -> dict[int, Row]:
+def _numbered(text: str) -> dict[int, Cells]:
     header, rows, _ = _read(text)
     return dict(zip(rows, typed([dict(zip(header, row, strict=True)) for row in rows.values()]), strict=True))
 
@@ -183,7 +183,7 @@ def _take_apart(said: Rows, table: str, cells: list[dict[str, str]], problems: P
                     row[name] = value
 
 
-def typed(rows: list[dict[str, str]]) -> list[Row]:
+def typed(rows: list[dict[str, str]]) -> list[Cells]:
     """Cells as numbers where their whole column is numbers."""
     if not rows:
         return []
@@ -192,7 +192,7 @@ def typed(rows: list[dict[str, str]]) -> list[Row]:
     return [dict(zip(rows[0], row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Problems) -> list[bool]:
+def chosen(conditions: Iterable[str], rows: list[Cells], target: str, problems: Problems) -> list[bool]:
     """Tell which rows meet all conditions.
 
     None do when a condition is wrong.
@@ -210,7 +210,7 @@ def chosen(conditions: Iterable[str], rows: list[Row], target: str, problems: Pr
     return kept
 
 
-def cell(text: str, row: Row, target: str) -> Constant:
+def cell(text: str, row: Cells, target: str) -> Constant:
     """Evaluate a column or an expression of columns.
 
     Raises:
@@ -225,25 +225,25 @@ def cell(text: str, row: Row, target: str) -> Constant:
 _COMPILED: Final[dict[tuple[object, ...], bytes]] = {}
 
 
-def _code(text: str, row: Row, target: str) -> bytes:
+def _code(text: str, row: Cells, target: str) -> bytes:
     key = (text, target, *map(row.get, names_of(text)))
     if key not in _COMPILED:
         _COMPILED[key] = compile_expression(text, _scope(row, target))
     return _COMPILED[key]
 
 
-def _scope(row: Row, target: str) -> Scope:
+def _scope(row: Cells, target: str) -> Scope:
     numbers = {name: int(value) for name, value in row.items() if isinstance(value, int)}
     strings = {name: value for name, value in row.items() if isinstance(value, str)}
     return Scope({}, numbers, None, {**strings, "target": target})
 
 
-def _named(said: Rows, table: str, rows: list[Row], problems: Problems) -> list[Row]:
+def _named(said: Rows, table: str, rows: list[Cells], problems: Problems) -> list[Cells]:
     """Return the rows with their names.
 
     What ``name`` says, else their numbers, else the file's stem. Two of one name are a problem.
     """
-    named: dict[str, Row] = {}
+    named: dict[str, Cells] = {}
     for row in rows:
         try:
             name = _name(said, row)
@@ -256,7 +256,7 @@ def _named(said: Rows, table: str, rows: list[Row], problems: Problems) -> list[
     return list(named.values())
 
 
-def _name(said: Rows, row: Row) -> str:
+def _name(said: Rows, row: Cells) -> str:
     if said.name is not None:
         return filled(said.name, row)
     numbers = "".join(f"{name}{value}" for name, value in row.items() if isinstance(value, int))

@@ -69,7 +69,7 @@ def read_tuned(
 
 
 def _row(
-    row: tuned_grammar.Row, recipes: Mapping[tuple[str, str, str], int], target: str, targets: set[str]
+    row: tuned_grammar.TableRow, recipes: Mapping[tuple[str, str, str], int], target: str, targets: set[str]
 ) -> tuple[tuned_grammar.Problem | None, TunedRow | None]:
     if row.target not in targets:
         text = f"{row.target!r} is not a known target{suggestion(row.target, targets)}"

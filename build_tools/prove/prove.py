@@ -53,7 +53,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ProvedRow:
     """One operator on one target. ``calls``: executed now; ``worst``: of all its receipts, None when it has none."""
 
     operator: str
@@ -72,7 +72,7 @@ class Proof:
     that no call chose; ``narrow``: those whose calls show too little, which get no receipt; ``changed``: files that were written.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ProvedRow, ...]
     wrong: tuple[Line, ...]
     unproved: tuple[BuiltEntry, ...]
     unchosen: tuple[str, ...]
@@ -309,7 +309,7 @@ class _Book:
             if mine and digest not in holding and digest not in tried and not recipe.code_objects & broken:
                 yield f"{built.target} {recipe.kernel}[{recipe.variant}]"
 
-    def row(self, operator: str, built: Built, known: Mapping[str, Receipt]) -> Row:
+    def row(self, operator: str, built: Built, known: Mapping[str, Receipt]) -> ProvedRow:
         """Summarise an operator on a target.
 
         ``known``: the receipts that hold.
@@ -320,4 +320,4 @@ class _Book:
             default=None,
         )
         proved = sum(entry.proved(known) for entry in mine)
-        return Row(operator, built.target, len(mine), proved, self.calls[operator, built.target], worst)
+        return ProvedRow(operator, built.target, len(mine), proved, self.calls[operator, built.target], worst)

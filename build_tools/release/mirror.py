@@ -52,8 +52,9 @@ Wheels for machines with an AMD GPU, and an index of them; nothing is fetched. W
 {rows}
 """
 #: Of a folder with AITER, and of one without.
-_AITER: Final = """AITER itself is here, for the bridge: `amd-aiter` and what it asks for, except torch, for CPython
-{python}. Add it to the line above. torch and the engine are not in here; they come with your engine's image."""
+_AITER: Final = """AITER itself is here, for the bridge: `amd-aiter` and what it needs, except torch and Triton, for CPython
+{python}. Add it to the line above. torch, Triton and the engine are not in here; they come with your
+engine's image."""
 _NO_AITER: Final = """AITER (`amd-aiter`), torch and the engine are not in here; they come with your engine's image, and only
 the bridge needs them. `mirror deploy --aiter` brings `amd-aiter`."""
 _SIGNED: Final = """, and

@@ -32,7 +32,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OperatorRow:
     """One operator of AITER's list. ``cells`` is keyed by (backend, target); ``reasons``: target -> why the ck-free bundle has no
     kernel for it; ``told``: what the manifests say of it, nothing where they do not have it.
     """
@@ -76,10 +76,10 @@ class Coverage:
 
     profile: str
     targets: tuple[str, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[OperatorRow, ...]
     built: bool
 
-    def gaps(self) -> tuple[Row, ...]:
+    def gaps(self) -> tuple[OperatorRow, ...]:
         """Operators that some target lacks."""
         return tuple(
             row for row in self.rows if not all(row.has(target, self.built) for target in self.targets)
@@ -195,7 +195,7 @@ def built_entries(folder: Path | None, profiles: list[str], targets: tuple[str, 
 def _row(
     category: str, entry: CatalogueEntry, name: str, manifest: Manifest, profiles: list[str], targets: tuple[str, ...],
     built: Mapping[tuple[str, str, str], Cell],
-) -> Row:  # fmt: skip
+) -> OperatorRow:  # fmt: skip
     cells: dict[tuple[str, str], Cell] = {}
     told = next(
         (each for family in manifest.families.values() for each in family.operators if each.name == name),
@@ -209,7 +209,7 @@ def _row(
             if declared or made.entries:
                 cells[backend, target] = Cell(declared, made.entries, made.proved)
     why = manifest.catalogue.why(name)
-    return Row(category, entry.title, name, tuple(entry.aiter), cells, why, told)
+    return OperatorRow(category, entry.title, name, tuple(entry.aiter), cells, why, told)
 
 
 def _operator_facts(operator: Operator | None) -> dict[str, str]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from rich.console import Console
 
 from aiter_prebuilt.contract.records import BACKENDS
-from build_tools.report.coverage import UNLISTED, Coverage, Row
+from build_tools.report.coverage import UNLISTED, Coverage, OperatorRow
 
 #: Columns that a status has at least.
 _STATUS = 22
@@ -72,12 +72,12 @@ def _line(cells: Iterable[str], sizes: Sequence[int], last: str = "") -> str:
     return " ".join([*(cell.ljust(size) for cell, size in zip(cells, sizes, strict=True)), last]).rstrip()
 
 
-def _heading(row: Row) -> str:
+def _heading(row: OperatorRow) -> str:
     """Return the heading of a gap: its title in the catalogue, if any."""
     return row.category if row.category == UNLISTED else row.title
 
 
-def _cell(row: Row, backend: str, coverage: Coverage) -> str:
+def _cell(row: OperatorRow, backend: str, coverage: Coverage) -> str:
     cells = [row.cells.get((backend, target)) for target in coverage.targets]
     if not any(cells):
         return "-" if backend in row.aiter else ""

@@ -23,7 +23,7 @@ WITHOUT: Final = (REFUSED, ABSENT, UNBOUND, NOT_SERVED)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ShapeRow:
     """One call of ``model`` on one of ``ranks`` with ``tokens`` in a step. ``call``: its name in ``manifests/clients.toml``,
     ``arguments`` as it is written there, with its sizes; ``layer``: the linear layer that it computes. ``reason``: why that
     kernel, or why none. ``within``: the functions that it calls, when it is no operator itself.
@@ -49,7 +49,7 @@ class Row:
     within: tuple[str, ...] = ()
 
 
-def step_call(row: Row) -> model_steps.StepCall:
+def step_call(row: ShapeRow) -> model_steps.StepCall:
     """Return the row as calls are counted."""
     place = model_steps.Place(row.target, row.ranks, row.layer, row.phase, row.tokens)
     return model_steps.StepCall(row.function, row.client, place, row.within, row.state not in WITHOUT)
@@ -61,7 +61,7 @@ class Shapes:
     sources.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ShapeRow, ...]
     sets: Mapping[str, str]
     stale: tuple[str, ...] = ()
 
@@ -92,7 +92,7 @@ class Shapes:
             for target in dict.fromkeys(call.place.target for call in calls)
         ]
 
-    def without(self) -> tuple[Row, ...]:
+    def without(self) -> tuple[ShapeRow, ...]:
         """Return the calls for which no entry was found."""
         return tuple(row for row in self.rows if row.state in WITHOUT)
 

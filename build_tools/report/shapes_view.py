@@ -9,12 +9,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from build_tools.report.shapes import CHOSEN, NOT_SERVED, STATES, Row, Shapes
+from build_tools.report.shapes import CHOSEN, NOT_SERVED, STATES, ShapeRow, Shapes
 
 
 def render(shapes: Shapes, console: Console) -> None:
     """For each model and number of ranks a table and what is not served; then counts."""
-    steps: dict[tuple[str, int], list[Row]] = {}
+    steps: dict[tuple[str, int], list[ShapeRow]] = {}
     for row in shapes.rows:
         steps.setdefault((row.model, row.ranks), []).append(row)
     for (model, ranks), rows in steps.items():
@@ -32,7 +32,7 @@ def render(shapes: Shapes, console: Console) -> None:
             )
 
 
-def _model(title: str, rows: list[Row], console: Console) -> None:
+def _model(title: str, rows: list[ShapeRow], console: Console) -> None:
     table = Table(title=title, title_justify="left")
     for column in ("call", "client", "M", "target", "entry", "why"):
         table.add_column(column, overflow="fold")
@@ -56,10 +56,10 @@ def _model(title: str, rows: list[Row], console: Console) -> None:
         _say(console, f"not served: {', '.join(functions)}: {reason}")
 
 
-def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def _runs(rows: Iterable[ShapeRow]) -> Iterator[list[ShapeRow]]:
     """Rows of one call whose tokens follow each other and choose the same."""
     # A dict keeps the order of the calls; rows come by tokens within each.
-    calls: dict[tuple[str, ...], list[Row]] = {}
+    calls: dict[tuple[str, ...], list[ShapeRow]] = {}
     for row in rows:
         calls.setdefault((row.call, row.layer), []).append(row)
     for each in calls.values():
@@ -67,14 +67,14 @@ def _runs(rows: Iterable[Row]) -> Iterator[list[Row]]:
             yield list(run)
 
 
-def entry(row: Row) -> str:
+def entry(row: ShapeRow) -> str:
     """Describe the launch of a row, or why there is none."""
     if row.state != CHOSEN:
         return row.state
     return f"{row.kernel}[{row.variant}] {row.backend}, {row.profile}"
 
 
-def _why(run: list[Row]) -> str:
+def _why(run: list[ShapeRow]) -> str:
     first, last = run[0].reason, run[-1].reason
     return first if first == last else f"{first}; of {run[-1].tokens}: {last}"
 

@@ -21,7 +21,7 @@ FILE: Final = "manifests/bridge/flydsl.toml"
 _STREAM: Final = "stream"
 
 
-class Row(BaseModel):
+class SeedRow(BaseModel):
     """``client``: for whom it is; ``targets``: only these."""
 
     model_config = STRICT
@@ -30,14 +30,14 @@ class Row(BaseModel):
     targets: list[str] = []
 
 
-class FlydslCall(Row):
+class FlydslCall(SeedRow):
     """A call. ``modules``: where the function is, the first that a tree has counts."""
 
     modules: list[str] = Field(min_length=1)
     call: str = Field(min_length=1)
 
 
-class MeasuredTable(Row):
+class MeasuredTable(SeedRow):
     """A ``file`` of AITER's ``configs``."""
 
     file: str = Field(min_length=1)
@@ -63,7 +63,7 @@ def problems(root: Path, targets: Mapping[str, str]) -> list[str]:
             requests(root, target, fp8)
     except ManifestError as error:
         return list(error.problems)
-    rows: list[tuple[str, Row]] = [*file.calls.items(), *file.tables.items()]
+    rows: list[tuple[str, SeedRow]] = [*file.calls.items(), *file.tables.items()]
     unknown = {(name, each) for name, row in rows for each in row.targets if each not in targets}
     return [f"{FILE}: {name}: there is no target {each!r}" for name, each in sorted(unknown)]
 
@@ -77,7 +77,7 @@ def requests(root: Path, target: str, fp8: str, only: Sequence[str] = ()) -> lis
         ManifestError: the file is not of this form, or a size is no number.
     """
     file = read_table(root, FILE, File)
-    rows: list[tuple[str, Row, dict[str, Any]]] = [
+    rows: list[tuple[str, SeedRow, dict[str, Any]]] = [
         *((name, row, _call(name, row, fp8)) for name, row in file.calls.items()),
         *((name, row, {"tuned": row.file}) for name, row in file.tables.items()),
     ]

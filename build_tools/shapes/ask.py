@@ -9,7 +9,7 @@ from typing import Any, Final, TypeAlias
 from aiter_prebuilt.contract import dtype, model_steps
 from aiter_prebuilt.contract.calls import Argument, Array, Call, ElementType
 from build_tools.manifest.model import Manifest, Operator
-from build_tools.report.shapes import ABSENT, CHOSEN, HOST, NOT_SERVED, REFUSED, UNBOUND, Row, step_call
+from build_tools.report.shapes import ABSENT, CHOSEN, HOST, NOT_SERVED, REFUSED, UNBOUND, ShapeRow, step_call
 from build_tools.shapes.forms import Form, FormError, Literal, Size, Tensor, Type, Value, bind, parse
 from build_tools.shapes.models import (
     LINEAR,
@@ -47,7 +47,7 @@ class Filter:
 class StepCall:
     """One call on one target. ``row``: without an answer; ``call``: the question to the runtime, None if there is none."""
 
-    row: Row
+    row: ShapeRow
     call: Call | None
 
 
@@ -75,7 +75,7 @@ def step_calls(models: Models, manifest: Manifest, target: str, only: Filter) ->
                 if told.targets and target not in told.targets:
                     continue
                 for layer, phase, sizes in _steps(models, model, told, ranks):
-                    row = Row(
+                    row = ShapeRow(
                         name, ranks, phase, sizes.known[TOKENS], key, told.client, form.function, layer,
                         written(form, sizes), target, REFUSED, "",
                     )  # fmt: skip
@@ -96,7 +96,7 @@ def _steps(models: Models, model: Model, told: ClientCall, ranks: int) -> Iterat
 
 
 def _call_of(
-    row: Row, told: ClientCall, form: Form, operator: Operator | None, sizes: Sizes, fp8: str
+    row: ShapeRow, told: ClientCall, form: Form, operator: Operator | None, sizes: Sizes, fp8: str
 ) -> StepCall:
     if told.not_served:
         return StepCall(replace(row, state=NOT_SERVED, reason=told.not_served), None)
@@ -163,7 +163,7 @@ def _written(value: Value, sizes: Sizes) -> str:
 
 def answered(
     every: Iterable[StepCall], operators: Mapping[str, Operator], target: str, explain: Explain
-) -> list[Row]:
+) -> list[ShapeRow]:
     """Return the rows, with what the runtime says of each."""
     rows = list(every)
     profiles = {
@@ -181,7 +181,7 @@ def answered(
     return _joined(found)
 
 
-def _joined(rows: Sequence[Row]) -> list[Row]:
+def _joined(rows: Sequence[ShapeRow]) -> list[ShapeRow]:
     """Say of each function that only calls others which of them serves the call."""
     models: dict[str, list[model_steps.StepCall]] = {}
     for row in rows:
@@ -190,15 +190,18 @@ def _joined(rows: Sequence[Row]) -> list[Row]:
     return [_with_callees(row, known[row.model]) if row.within else row for row in rows]
 
 
-def _with_callees(row: Row, known: Mapping[tuple[str, model_steps.Place], bool]) -> Row:
+def _with_callees(row: ShapeRow, known: Mapping[tuple[str, model_steps.Place], bool]) -> ShapeRow:
     if names := model_steps.serving(step_call(row), known):
         return replace(row, state=HOST, reason=f"a function around {', '.join(names)}")
     return replace(row, reason=f"none of {', '.join(row.within)} takes it")
 
 
 def _answered(
-    row: Row, profiles: Mapping[tuple[str, str], str], elsewhere: Mapping[str, str], line: Mapping[str, Any]
-) -> Row:
+    row: ShapeRow,
+    profiles: Mapping[tuple[str, str], str],
+    elsewhere: Mapping[str, str],
+    line: Mapping[str, Any],
+) -> ShapeRow:
     """``profiles``: of an operator's kernel; ``elsewhere``: of a kernel of the first operator that has it."""
     if line["problems"]:
         problem = "; ".join(line["problems"])

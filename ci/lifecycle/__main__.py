@@ -127,6 +127,20 @@ def find_flipped_bytes(life: Life, places: Sequence[Place]) -> None:
     life.see("a flipped byte of a wheel is found by verify --release; pip and uv refuse the wheel")
 
 
+def asked_for_yanked(place: Place, index: Path) -> str:
+    """Ask for the withdrawn version by number, and return what the installer says of it.
+
+    pip takes a withdrawn version wherever it is pinned; uv only where the user pins it himself, so each of our packages is named.
+    """
+    life = place.life
+    asked = f"{life.package}=={VERSION}"
+    if place.installer == "pip":
+        return place.install(index, "--upgrade", asked)
+    named(place.install(index, "--upgrade", asked, fails=True), _REASON)
+    parts = (f"aiter-prebuilt-{part}=={VERSION}" for part in (life.target, "emulator"))
+    return place.install(index, "--upgrade", asked, *parts)
+
+
 def yank(life: Life, places: Sequence[Place]) -> None:
     """Withdraw the newer version: it is not chosen any more, and who asks for it by number reads why."""
     stable, table = life.channels / "stable", ROOT / "build_tools" / "release" / "yanked.toml"
@@ -139,8 +153,8 @@ def yank(life: Life, places: Sequence[Place]) -> None:
         place = Place(life, installer, f"yanked-{installer}").make()
         place.install(stable, life.package)
         place.works(OLDER)
-        told = place.install(stable, "--upgrade", f"{life.package}=={VERSION}")
-        named(told, _REASON)
+        named(asked_for_yanked(place, stable), _REASON)
+        place.works(VERSION)
         life.see(f"{installer} takes {OLDER} once {VERSION} is yanked, and says why when asked for {VERSION}")
     for place in places:
         place.install(stable, f"{life.package}=={OLDER}")

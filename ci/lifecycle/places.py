@@ -151,8 +151,10 @@ class Place:
         return sorted(self.folder.glob("lib/python3.*/site-packages/*.dist-info"))
 
     def files(self) -> set[Path]:
-        """Return the files of the environment that no interpreter wrote by itself."""
-        return {path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".pyc"}
+        """Return the files of the environment that neither the interpreter nor uv (its lock) wrote for itself."""
+        return {path for path in self.folder.rglob("*") if path.is_file() and path.suffix != ".pyc"} - {
+            self.folder / ".lock"
+        }
 
     def works(self, version: str) -> None:
         """See that one version is installed, that its signature holds, and that a kernel runs."""

@@ -30,7 +30,7 @@ CLIENTS: Final = ("vLLM", "SGLang", "ATOM", "diffusers")
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class FormRow:
     """One call form. ``through``: the name of AITER's that the client calls; ``state``: ``ours`` (a public name), ``stub`` (an
     operator of the JIT), ``left`` (AITER's own) or ``absent`` (this AITER has no such name, or its function does not take the
     call); ``why``: for the last two. ``served``: does a kernel here take each of the model's calls of this form; None where ours
@@ -46,7 +46,7 @@ class Row:
     served: bool | None = None
 
 
-def rows(model: str, engine: str | None) -> list[Row]:
+def rows(model: str, engine: str | None) -> list[FormRow]:
     """Every call of ``model`` that ``engine`` makes, each client's where it is None.
 
     Raises:
@@ -75,11 +75,11 @@ def _served(rows: Any) -> dict[str, bool]:
     return found
 
 
-def _row(form: Form, served: Mapping[str, bool]) -> Row:
+def _row(form: Form, served: Mapping[str, bool]) -> FormRow:
     """Find how one call form is served."""
     through, state, why = _found(form)
     ours = state in ("ours", "stub")
-    return Row(
+    return FormRow(
         form.name, form.client, form.function, through, state, why, served.get(form.name) if ours else None
     )
 

@@ -2,27 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import pytest
-from support.emulator import bundles, library_path
-
-pytest.importorskip("torch")
-
-ROOT = Path(__file__).resolve().parents[2]
+from support.torch_programs import run_program
 
 
 def test_caches_as_clients_lay_them_out() -> None:
-    library_path()
-    (path,) = bundles("gfx942", "ck-free")
-    program = Path(__file__).with_name("cache_layouts_program.py")
-    done = subprocess.run(
-        [sys.executable, "-m", "aiter_prebuilt_emulator.torch", str(program)],
-        env=os.environ
-        | {"PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_EMULATOR": "gfx942", "AITER_PREBUILT_BUNDLES": str(path)},
-        capture_output=True, text=True, check=False, timeout=300,
-    )  # fmt: skip
+    done = run_program("cache_layouts", "gfx942")
     assert done.returncode == 0 and done.stdout.endswith("done\n"), done.stdout + done.stderr[-3000:]

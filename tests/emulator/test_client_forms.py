@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
-from support.emulator import bundles, library_path
-
-pytest.importorskip("torch")
-
-ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(__file__).with_name("client_forms_program.py")
+from support.torch_programs import run_program
 
 #: Form -> a part of the refusal. Every other form is served on both targets.
 REFUSED: dict[str, str] = {
@@ -39,16 +30,7 @@ REFUSED_ON: dict[str, dict[str, str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
 def test_forms_of_clients_are_served_or_refused_by_name(target: str) -> None:
-    library_path()
-    (path,) = bundles(target, "ck-free")
-    done = subprocess.run(
-        [sys.executable, "-m", "aiter_prebuilt_emulator.torch", str(PROGRAM)],
-        env=os.environ
-        | {
-            "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_EMULATOR": target, "AITER_PREBUILT_BUNDLES": str(path),
-        },
-        capture_output=True, text=True, check=False, timeout=500,
-    )  # fmt: skip
+    done = run_program("client_forms", target)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     found = dict(json.loads(line) for line in done.stdout.splitlines())
     refused = REFUSED | REFUSED_ON[target]

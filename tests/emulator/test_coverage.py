@@ -39,7 +39,7 @@ NOT_EXECUTED = {
 
 
 @cache
-def rows(target: str) -> tuple[isa_tables.Row, ...]:
+def rows(target: str) -> tuple[isa_tables.OpcodeRow, ...]:
     """The decoder's opcodes that a target has."""
     bit = 1 << TARGETS.index(target)
     return tuple(row for row in isa_tables.rows() if row.targets & bit)

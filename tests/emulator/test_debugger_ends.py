@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -192,6 +193,7 @@ def test_a_client_without_the_token_starts_nothing_and_the_next_one_is_served(tm
             client.event("initialized")
             client.ask("configurationDone")
             assert client.event("exited")["exitCode"] == 0
+            again.shutdown(socket.SHUT_RDWR)  # the client's reader holds the file until its read ends
         assert adapter.process.wait(30) == 0 and mark.exists()
 
 

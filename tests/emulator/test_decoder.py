@@ -21,12 +21,12 @@ TARGETS = ("gfx942", "gfx950")
 ALIAS = re.compile(r"v_mfma_[a-z0-9]+_\d+x\d+x\d+[a-z]|v_mul_lo_i32$|v_accvgpr_(read|write)$")
 
 
-def has(row: isa_tables.Row, target: str) -> bool:
+def has(row: isa_tables.OpcodeRow, target: str) -> bool:
     return bool(row.targets & (1 << TARGETS.index(target)))
 
 
 @cache
-def table() -> tuple[isa_tables.Row, ...]:
+def table() -> tuple[isa_tables.OpcodeRow, ...]:
     return tuple(isa_tables.rows())
 
 

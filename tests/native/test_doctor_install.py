@@ -140,3 +140,27 @@ def test_the_copy_that_hides_another_is_named(
     monkeypatch.setattr(locate, "shadowed", lambda: (locate.Shadowed(other, mine),))
     text = " ".join(line.strip() for line in doctor_text.lines(doctor.examine()))
     assert f"Not used: /other/gfx942-ck-free.apb, since {mine.path} comes first on sys.path" in text
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_the_emulator_is_offered_for_installation_only_where_it_is_missing(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, here: bool
+) -> None:
+    found = _installed(tmp_path, "gfx942-ck-free")
+    monkeypatch.setattr(locate, "installed", lambda: found)
+    monkeypatch.setattr(
+        device, "probe", lambda vendor: DriverFacts(vendor, error=f"Cannot open the {vendor} driver.")
+    )
+    monkeypatch.setattr(doctor_text, "find_spec", lambda name: object() if here else None)
+    lines = doctor_text.lines(doctor.examine())
+    assert any("[emulator]" in line for line in lines) != here
+    assert any("aiter-prebuilt-emulator run" in line for line in lines)
+
+
+def test_builds_of_one_compiler_version_are_said_once(native: ModuleType) -> None:
+    report = doctor.examine()
+    build = {"tool": "triton", "version": "3.9.0", "entries": 105}
+    cache = {"target": "gfx942", "compilers": [build | {"key": "a"}, build | {"key": "b"}]}
+    bridge = {"bridge": "0", "mode": "on", "aiter": "0", "caches": [cache]}
+    lines = doctor_text.lines(report | {"bridge": bridge})
+    assert "Kernels inside AITER for gfx942: 105 for triton 3.9.0" in lines

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from csrc.emulator.generate import isa_tables
-from csrc.emulator.generate.isa_tables import OperandRow, Row
+from csrc.emulator.generate.isa_tables import OpcodeRow, OperandRow
 
 INTEGERS = range(128, 209)  # the hardware's source numbers of 0..64 and -1..-16
 FLOATS = range(240, 249)
@@ -60,7 +60,7 @@ FEATURES = {
 class Sample:
     """``words`` of one instruction; ``what`` says which of its features were drawn: "plain", "sdwa", "clamp", ..."""
 
-    row: Row
+    row: OpcodeRow
     what: str
     words: tuple[int, ...]
 
@@ -107,7 +107,7 @@ class Generator:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
 
-    def samples(self, row: Row, count: int) -> Iterator[Sample]:
+    def samples(self, row: OpcodeRow, count: int) -> Iterator[Sample]:
         """``count`` plain ones, and one of each modifier and variant that the encoding has."""
         for what in (
             *["plain"] * count,
@@ -115,7 +115,7 @@ class Generator:
         ):
             yield Sample(row, what, self.draw(row, what))
 
-    def draw(self, row: Row, what: str) -> tuple[int, ...]:
+    def draw(self, row: OpcodeRow, what: str) -> tuple[int, ...]:
         word = Word(row.encoding)
         if row.encoding == "vop3px2":
             word.set("x2encoding", 0xD3AC)
@@ -138,7 +138,7 @@ class Generator:
     def vector(self, count: int) -> int:
         return self.random.randrange(256) if count == 1 else 2 * self.random.randrange((256 - count) // 2 + 1)
 
-    def source(self, word: Word, row: Row, operand: OperandRow, what: str, scalars: set[int]) -> int:
+    def source(self, word: Word, row: OpcodeRow, operand: OperandRow, what: str, scalars: set[int]) -> int:
         kind, count = operand.kind.removeprefix("OPR_"), dwords(operand)
         if "ACCVGPR" in kind or kind in ("SRC_VGPR", "VGPR_OR_LDS") or operand.slot.startswith("x"):
             constant = kind.endswith("CONST") and self.random.random() < 0.3
@@ -165,7 +165,7 @@ class Generator:
         scalars.add(register := self.scalar(count))
         return register
 
-    def operands(self, word: Word, row: Row, what: str) -> None:
+    def operands(self, word: Word, row: OpcodeRow, what: str) -> None:
         scalars = {106} if row.opcode in CARRIES else set()  # they read a scalar mask anyway
         if any(not operand.width for operand in row.operands):
             scalars.add(LITERAL)
@@ -193,7 +193,7 @@ class Generator:
                 continue
             word.put(operand.low, (1 << operand.width) - 1, drawn)
 
-    def features(self, word: Word, row: Row, what: str) -> None:
+    def features(self, word: Word, row: OpcodeRow, what: str) -> None:
         pick = self.random.randrange
         if row.encoding in ("sopk", "sopp"):
             word.set("simm16", pick(IMMEDIATES.get(row.opcode, 1 << 16)))
@@ -220,7 +220,7 @@ class Generator:
         elif row.encoding == "ds":
             self.local(word, row, what)
 
-    def sdwa(self, word: Word, row: Row) -> None:
+    def sdwa(self, word: Word, row: OpcodeRow) -> None:
         """Vector and scalar sources, all selections; the destination's only where there is one."""
         pick = self.random.randrange
         second = any(o.slot == "s1" for o in row.operands)
@@ -238,7 +238,7 @@ class Generator:
         else:
             word.variant("sdwa", dst_sel=pick(7), dst_unused=pick(3))
 
-    def long_vector(self, word: Word, row: Row, what: str) -> None:
+    def long_vector(self, word: Word, row: OpcodeRow, what: str) -> None:
         sources = [o for o in row.operands if o.slot.startswith("s")]
         every = (1 << len(sources)) - 1
         floats = sum(1 << k for k, o in enumerate(sources) if is_float(o))
@@ -257,7 +257,7 @@ class Generator:
             word.set("opsel_hi", high & 3)
             word.set("opsel_hi2", high >> 2)
 
-    def matrix(self, word: Word, row: Row, what: str) -> None:
+    def matrix(self, word: Word, row: OpcodeRow, what: str) -> None:
         pick = self.random.randrange
         if "ACCVGPR" in row.opcode:  # LLVM sets the bits that VOP3P has for absent sources
             word.put(59, 3, 3)
@@ -276,7 +276,7 @@ class Generator:
         ):  # no partial overlap with the result
             word.put(matrices["s2"].low, 511, 256 + (word.value >> matrices["d0"].low & 255))
 
-    def scalar_memory(self, word: Word, row: Row, what: str) -> None:
+    def scalar_memory(self, word: Word, row: OpcodeRow, what: str) -> None:
         word.set("glc", int(what == "glc"))
         if not any(o.kind == "OPR_SMEM_OFFSET" for o in row.operands):
             return
@@ -289,7 +289,7 @@ class Generator:
             word.set("soffset_en", 1)
             word.set("soffset", self.random.randrange(100))
 
-    def local(self, word: Word, row: Row, what: str) -> None:
+    def local(self, word: Word, row: OpcodeRow, what: str) -> None:
         if row.opcode == "DS_NOP":
             return
         word.set("acc", int(what == "acc" and bool(row.operands)))
@@ -297,7 +297,7 @@ class Generator:
         word.set("offset0", self.random.randrange(256))
         word.set("offset1", self.random.randrange(256))
 
-    def flat(self, word: Word, row: Row, what: str) -> None:
+    def flat(self, word: Word, row: OpcodeRow, what: str) -> None:
         for name in _CACHE:
             word.set(
                 name, int(what == name and (name != "acc" or any("ACCVGPR" in o.kind for o in row.operands)))
@@ -312,7 +312,7 @@ class Generator:
         if "_ATOMIC_" in row.opcode and what != "sc0":
             word.set("vdst", 0)
 
-    def buffer(self, word: Word, row: Row, what: str) -> None:
+    def buffer(self, word: Word, row: OpcodeRow, what: str) -> None:
         for name in (*_CACHE, "lds", "offen", "idxen"):
             if name in word.fields and (row.operands or name in ("sc0", "sc1")):
                 word.set(name, int(what == name or (what == "both" and name in ("offen", "idxen"))))

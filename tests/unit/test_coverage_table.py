@@ -14,7 +14,7 @@ from support import repository
 from aiter_prebuilt.contract.bundle import FormatError
 from build_tools.objects.entries import BuiltEntry
 from build_tools.report import coverage
-from build_tools.report.coverage import Cell, Coverage, Row, compute
+from build_tools.report.coverage import Cell, Coverage, OperatorRow, compute
 from build_tools.report.coverage_view import render
 
 TARGETS = ("gfx942", "gfx950")
@@ -23,8 +23,8 @@ A, B = TARGETS
 
 def row(
     operator: str, cells: dict[tuple[str, str], Cell], category: str = "norms", aiter: tuple[str, ...] = ()
-) -> Row:
-    return Row(category, f"title of {operator}", operator, aiter, cells)
+) -> OperatorRow:
+    return OperatorRow(category, f"title of {operator}", operator, aiter, cells)
 
 
 def entry(operator: str, backend: str, target: str, *recipes: str) -> BuiltEntry:
@@ -153,7 +153,7 @@ def test_what_is_shown_of_manifests() -> None:
 
 def test_gaps_stand_under_one_title_and_are_folded() -> None:
     names = [f"operator_number_{place}" for place in range(8)]
-    rows = tuple(Row("norms", "Title", name, (), {}) for name in names)
+    rows = tuple(OperatorRow("norms", "Title", name, (), {}) for name in names)
     lines = shown(replace(TABLE, rows=rows), 60)
     at = lines.index("0 of 8 operators are covered; gaps:")
     assert lines[at + 1 :] == textwrap.wrap(

@@ -34,7 +34,7 @@ from build_tools.farm import address, guard, lead, worker
 from build_tools.farm.address import Address
 from build_tools.farm.guard import Guard
 from build_tools.farm.perform import Bench
-from build_tools.farm.unit import Answer, Failure, Refusal, Row, Unit, unit_of
+from build_tools.farm.unit import Answer, Failure, Refusal, StoredRow, Unit, unit_of
 from build_tools.files import run
 from build_tools.records import CompileJob, CompileResult
 from build_tools.tools import pins
@@ -448,5 +448,5 @@ def test_memory_of_a_group() -> None:
 
 
 def test_rows_are_plain_data() -> None:
-    row = Row("k", "s", "j", "y", 1, 2.0, (("a", "b"),), 3)
+    row = StoredRow("k", "s", "j", "y", 1, 2.0, (("a", "b"),), 3)
     assert pickle.loads(pickle.dumps(row)) == row

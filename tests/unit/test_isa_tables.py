@@ -14,15 +14,15 @@ from csrc.emulator.generate.isa_corrections import CORRECTIONS
 
 
 @pytest.fixture(scope="module")
-def table() -> list[isa_tables.Row]:
+def table() -> list[isa_tables.OpcodeRow]:
     return isa_tables.rows()
 
 
-def operand(row: isa_tables.Row, slot: str) -> isa_tables.OperandRow:
+def operand(row: isa_tables.OpcodeRow, slot: str) -> isa_tables.OperandRow:
     return next(one for one in row.operands if one.slot == slot)
 
 
-def find(table: list[isa_tables.Row], encoding: str, opcode: str) -> isa_tables.Row:
+def find(table: list[isa_tables.OpcodeRow], encoding: str, opcode: str) -> isa_tables.OpcodeRow:
     (row,) = (row for row in table if (row.encoding, row.opcode) == (encoding, opcode))
     return row
 
@@ -39,7 +39,7 @@ def test_a_missing_folder_is_an_error(capsys: pytest.CaptureFixture[str]) -> Non
     assert "OUT" in capsys.readouterr().err
 
 
-def test_every_opcode_has_one_enumerator_and_a_mnemonic(table: list[isa_tables.Row]) -> None:
+def test_every_opcode_has_one_enumerator_and_a_mnemonic(table: list[isa_tables.OpcodeRow]) -> None:
     header = isa_tables.opcodes_header(table)
     body = re.search(r"enum class Opcode [^{]*\{(.*?)Count,", header, re.DOTALL)
     assert body
@@ -51,12 +51,12 @@ def test_every_opcode_has_one_enumerator_and_a_mnemonic(table: list[isa_tables.R
     assert not [name for name in names if name.endswith(("_E32", "_E64"))]
 
 
-def test_a_hardware_opcode_means_one_thing(table: list[isa_tables.Row]) -> None:
+def test_a_hardware_opcode_means_one_thing(table: list[isa_tables.OpcodeRow]) -> None:
     places = [(isa_tables.SHARED.get(row.encoding, row.encoding), row.number) for row in table]
     assert len(set(places)) == len(places)
 
 
-def test_operands_fill_slots_without_holes(table: list[isa_tables.Row]) -> None:
+def test_operands_fill_slots_without_holes(table: list[isa_tables.OpcodeRow]) -> None:
     for row in table:
         slots = [one.slot for one in row.operands]
         assert len(set(slots)) == len(slots), row
@@ -65,7 +65,7 @@ def test_operands_fill_slots_without_holes(table: list[isa_tables.Row]) -> None:
             assert numbers == list(range(len(numbers))), row
 
 
-def test_known_encodings(table: list[isa_tables.Row]) -> None:
+def test_known_encodings(table: list[isa_tables.OpcodeRow]) -> None:
     """From AMD's CDNA3 ISA document: opcode numbers, and where fields of VOP3, SMEM and MUBUF stand."""
     assert find(table, "vop2", "V_ADD_F32").number == 1
     assert find(table, "vop3", "V_FMA_F32").number == 459
@@ -80,18 +80,18 @@ def test_known_encodings(table: list[isa_tables.Row]) -> None:
     assert result.bits == 16 * 32
 
 
-def test_the_literal_stands_where_assembly_has_it(table: list[isa_tables.Row]) -> None:
+def test_the_literal_stands_where_assembly_has_it(table: list[isa_tables.OpcodeRow]) -> None:
     assert operand(find(table, "vop2", "V_FMAMK_F32"), "s1").width == 0
     assert operand(find(table, "vop2", "V_FMAAK_F32"), "s2").width == 0
 
 
-def test_registers_that_are_only_compared_are_sources(table: list[isa_tables.Row]) -> None:
+def test_registers_that_are_only_compared_are_sources(table: list[isa_tables.OpcodeRow]) -> None:
     for opcode in ("S_CMPK_EQ_I32", "S_SETREG_B32"):
         assert [one.slot for one in find(table, "sopk", opcode).operands] == ["s0"]
     assert [one.slot for one in find(table, "sopk", "S_ADDK_I32").operands] == ["d0"]
 
 
-def test_every_correction_changes_something(table: list[isa_tables.Row]) -> None:
+def test_every_correction_changes_something(table: list[isa_tables.OpcodeRow]) -> None:
     opcodes = {row.opcode for row in table}
     for pattern in (*CORRECTIONS.only_gfx942, *CORRECTIONS.only_gfx950):
         assert [
@@ -106,7 +106,7 @@ def test_every_correction_changes_something(table: list[isa_tables.Row]) -> None
     assert not places & CORRECTIONS.removed
 
 
-def test_targets(table: list[isa_tables.Row]) -> None:
+def test_targets(table: list[isa_tables.OpcodeRow]) -> None:
     assert find(table, "vop3p_mfma", "V_MFMA_F32_16X16X8_XF32").targets == 1
     assert find(table, "vop3", "V_BITOP3_B32").targets == 2
     assert find(table, "vop1", "V_MOV_B32").targets == 3
@@ -122,5 +122,5 @@ def test_targets(table: list[isa_tables.Row]) -> None:
         ("sop2", "S_ADD_U32", "salu"), ("vop3p_mfma", "V_ACCVGPR_READ", "valu"),
     ],
 )  # fmt: skip
-def test_categories(table: list[isa_tables.Row], encoding: str, opcode: str, category: str) -> None:
+def test_categories(table: list[isa_tables.OpcodeRow], encoding: str, opcode: str, category: str) -> None:
     assert isa_tables.category(find(table, encoding, opcode)) == category

@@ -15,13 +15,13 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="module")
-def rows() -> list[matrix.Row]:
+def rows() -> list[matrix.BundleRow]:
     """The committed rows. ``test_generated.py`` compares the file with the manifests."""
-    found: list[matrix.Row] = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["bundles"]
+    found: list[matrix.BundleRow] = json.loads((ROOT / matrix.MATRIX).read_text(encoding="utf-8"))["bundles"]
     return found
 
 
-def test_every_target_of_every_profile_has_one_row(rows: list[matrix.Row]) -> None:
+def test_every_target_of_every_profile_has_one_row(rows: list[matrix.BundleRow]) -> None:
     manifest = repository.manifest()
     wanted = [(target, name) for name, profile in manifest.profiles.items() for target in profile.targets]
     assert [(row["target"], row["profile"]) for row in rows] == wanted
@@ -39,7 +39,7 @@ def test_every_action_is_pinned_by_commit_and_none_keeps_the_token() -> None:
     assert text.count("actions/upload-artifact@") == text.count("if-no-files-found: error")
 
 
-def test_shards_are_as_many_as_their_seconds_ask_for(rows: list[matrix.Row]) -> None:
+def test_shards_are_as_many_as_their_seconds_ask_for(rows: list[matrix.BundleRow]) -> None:
     for row in rows:
         seconds, shards = int(row["seconds"]), int(row["shards"])
         assert (
@@ -47,7 +47,7 @@ def test_shards_are_as_many_as_their_seconds_ask_for(rows: list[matrix.Row]) -> 
         ), row
 
 
-BUNDLES: list[matrix.Row] = [
+BUNDLES: list[matrix.BundleRow] = [
     {"target": "gfx942", "profile": "ck-free", "extra": "gfx942", "distribution": "d", "shards": 3},
     {"target": "gfx950", "profile": "ck-full", "extra": "gfx950-ck", "distribution": "e", "shards": 1},
 ]

@@ -146,7 +146,7 @@ def test_a_recipe_of_a_call_that_did_not_end_gets_no_receipt(cases: Cases, manif
     marked.findings = ()
     assert not marked.holding()
     assert book.wrong == choice.refused
-    assert book.row("rms_norm", built, book.holding()) == proving.Row(
+    assert book.row("rms_norm", built, book.holding()) == proving.ProvedRow(
         "rms_norm", "gfx942", 2, 1, len(ran) + 1, 0.5
     )
     assert list(book.unchosen(built, ["rms_norm"])) == ["gfx942 rms_norm.row[f]"]

@@ -19,7 +19,7 @@ from build_tools.judge import receipts
 from build_tools.judge.receipts import Receipt
 from build_tools.prove import choose as choosing
 from build_tools.prove import prove as proving
-from build_tools.prove.prove import Row, Settings
+from build_tools.prove.prove import ProvedRow, Settings
 from build_tools.prove.workers import Line, Place
 
 ROOT = Path("root")
@@ -143,7 +143,7 @@ def test_everything_that_has_no_receipt_is_executed_once(world: World) -> None:
         Done("gfx942 add M=3 N=3", True, 2.5), Done("gfx942 add M=8 N=1", True, 1.5), Done("gfx942 add M=1 N=4", True, 0.5),
         Done("gfx942 mul M=2 N=2", True, 0.5),
     ]  # fmt: skip
-    assert found.rows == (Row("add", "gfx942", 2, 1, 3, 0.5), Row("mul", "gfx942", 1, 1, 1, 0.5))
+    assert found.rows == (ProvedRow("add", "gfx942", 2, 1, 3, 0.5), ProvedRow("mul", "gfx942", 1, 1, 1, 0.5))
     assert [each.name for each in found.unproved] == ["g"] and found.unchosen == ("gfx942 add.row[c]",)
     assert (found.wrong, found.narrow, found.changed) == ((), (), ("changed",))
     assert {digest: receipt.calls for digest, receipt in world.known.items()} == {"a": 2, "b": 2, "m": 1}
@@ -157,7 +157,7 @@ def test_what_has_a_receipt_is_executed_again_only_when_everything_is_asked_for(
     world.executed.clear()
     again = prove()
     assert world.executed == [("ck-free", [], 0), ("ck-full", [], 0)] and world.known == before
-    assert again.rows == (Row("add", "gfx942", 2, 1, 0, 0.5), Row("mul", "gfx942", 1, 1, 0, 0.5))
+    assert again.rows == (ProvedRow("add", "gfx942", 2, 1, 0, 0.5), ProvedRow("mul", "gfx942", 1, 1, 0, 0.5))
     world.executed.clear()
     prove(everything=True)
     assert [labels for _, labels, _ in world.executed] == [["M=1 N=4", "M=8 N=1", "M=3 N=3"], ["M=2 N=2"]]
@@ -178,7 +178,7 @@ def test_a_wrong_call_takes_receipts_of_what_it_launched(world: World) -> None:
     found = prove(everything=True)
     assert [each["label"] for each in found.wrong] == ["M=8 N=1"] and world.known.keys() == {"m"}
     assert found.unchosen == ("gfx942 add.row[c]",), "a and b were chosen by a wrong call"
-    assert found.rows[0] == Row("add", "gfx942", 2, 0, 3, None)
+    assert found.rows[0] == ProvedRow("add", "gfx942", 2, 0, 3, None)
     assert [done.ok for done in world.told[4:]] == [True, False, True, True]
 
 
@@ -187,7 +187,7 @@ def test_a_call_that_nothing_would_serve_is_wrong_and_not_executed(world: World)
     found = prove()
     assert world.executed[0][1] == ["M=1 N=4", "M=8 N=1"]
     assert [(each["label"], each["problems"]) for each in found.wrong] == [("M=3 N=3", ["NoKernelError"])]
-    assert found.rows[0] == Row("add", "gfx942", 2, 0, 2, 0.5) and world.known.keys() == {"a", "m"}
+    assert found.rows[0] == ProvedRow("add", "gfx942", 2, 0, 2, 0.5) and world.known.keys() == {"a", "m"}
     assert "gfx942 add.row[b]: N is never more than 1 in a call that chooses it" in found.narrow
 
 

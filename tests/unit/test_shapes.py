@@ -19,7 +19,7 @@ from build_tools.__main__ import cli
 from build_tools.errors import ManifestError, ShapesError, UnknownTargetError, UsageError
 from build_tools.manifest.python import REQUIRED, Parameter
 from build_tools.report import shapes as records
-from build_tools.report.shapes import Row, Shapes
+from build_tools.report.shapes import ShapeRow, Shapes
 from build_tools.report.shapes_view import render
 from build_tools.shapes import ask, models, problems
 from build_tools.shapes.ask import Filter
@@ -157,7 +157,7 @@ def explain(target: str, calls: Iterable[Call]) -> Iterator[Mapping[str, Any]]:
             yield answer(kernel=kernel, variant="64", backend="triton", reason=f"on {target}", cost=7)
 
 
-def rows(target: str = "gfx950") -> list[Row]:
+def rows(target: str = "gfx950") -> list[ShapeRow]:
     every = ask.step_calls(TOY, MANIFEST, target, Filter(ranks=(1,)))
     return ask.answered(every, ask.operators_of(MANIFEST), target, explain)
 

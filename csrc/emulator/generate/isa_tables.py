@@ -50,7 +50,7 @@ class OperandRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OpcodeRow:
     """One hardware opcode of one encoding. ``targets``: 1 gfx942, 2 gfx950, 3 both."""
 
     opcode: str
@@ -127,11 +127,11 @@ def _encoding_of(encoding: str, operation: object) -> str:
     return "vop3p_mfma" if matrix else "vop3p"
 
 
-def rows() -> list[Row]:
+def rows() -> list[OpcodeRow]:
     """Every opcode of every encoding, in the order of encodings and numbers."""
     from tinygrad.runtime.autogen.amd.cdna import enum, operands
 
-    result: list[Row] = []
+    result: list[OpcodeRow] = []
     for base in ENCODINGS:
         if base == "vop3p_mfma":
             continue  # comes with vop3p
@@ -155,11 +155,11 @@ def rows() -> list[Row]:
             targets = 1 if _matches(opcode, CORRECTIONS.only_gfx942) else 3
             targets = 2 if _matches(opcode, CORRECTIONS.only_gfx950) else targets
             of = tuple(_operands(encoding, opcode, fields(encoding), found))
-            result.append(Row(opcode, encoding, number, targets, of))
+            result.append(OpcodeRow(opcode, encoding, number, targets, of))
     return result
 
 
-def category(row: Row) -> str:
+def category(row: OpcodeRow) -> str:
     """Return the category under which the emulator counts an instruction.
 
     It is a ``Category`` of csrc/emulator/isa/instruction.h.
@@ -200,7 +200,7 @@ def enumerator(name: str) -> str:
     return "".join(part[:1].upper() + part[1:] for part in name.split("_"))
 
 
-def opcodes_header(table: list[Row]) -> str:
+def opcodes_header(table: list[OpcodeRow]) -> str:
     """``opcodes.h``: what everything else of the emulator sees."""
     from tinygrad.runtime.autogen.amd.common import Fmt
 
@@ -247,7 +247,7 @@ def operand_type(kind: str) -> str:
     return enumerator(kind.removeprefix("OPR_").lower())
 
 
-def tables_include(table: list[Row]) -> str:
+def tables_include(table: list[OpcodeRow]) -> str:
     """``tables.inc``: included once, by csrc/emulator/isa/tables.h, which defines the structures."""
     kinds = sorted({operand.kind for row in table for operand in row.operands})
     sequences: dict[tuple[OperandRow, ...], int] = {}

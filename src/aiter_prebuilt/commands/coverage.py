@@ -31,7 +31,7 @@ _HOST: Final = "on the host"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CallRow:
     """One call of a step. ``have``: it is served; ``kernel``: by what; ``within``: by which of the functions that it calls, which
     have rows of their own; ``proved``: was all that it launches executed and right before it shipped, None where that is nothing;
     ``reason``: why that kernel, or why none.
@@ -129,7 +129,7 @@ def _targets(asked: str | None) -> list[str]:
     return found
 
 
-def rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> list[Row]:
+def rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> list[CallRow]:
     """Find this machine's launch for each call.
 
     Functions around others have rows for their calls, too.
@@ -137,7 +137,7 @@ def rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> list[Row]
     return list(_joined(list(_rows(forms, calls, target))))
 
 
-def _rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> Iterator[Row]:
+def _rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> Iterator[CallRow]:
     from aiter_prebuilt.execute.explain import explain, facts_of
 
     proved = _proved(target)
@@ -145,7 +145,7 @@ def _rows(forms: CallForms, calls: Iterable[SizedCall], target: str) -> Iterator
         form = each.form
         if form.targets and target.partition(":")[0] not in form.targets:
             continue
-        row = Row(
+        row = CallRow(
             form.function, form.name, form.client, each.layer, target, each.step, each.tokens, have=False
         )
         if form.missing:
@@ -177,7 +177,7 @@ def _lacking(name: str, target: str) -> str:
     return "" if missing is None else f"{type(missing).__name__}: {missing}"
 
 
-def _joined(rows: Sequence[Row]) -> Iterator[Row]:
+def _joined(rows: Sequence[CallRow]) -> Iterator[CallRow]:
     """Merge the rows of functions around others.
 
     One of their own rows serves the call.
@@ -199,12 +199,12 @@ def _joined(rows: Sequence[Row]) -> Iterator[Row]:
             yield replace(row, reason=f"none of {', '.join(row.within)} takes it")
 
 
-def _step_call(row: Row) -> model_steps.StepCall:
+def _step_call(row: CallRow) -> model_steps.StepCall:
     place = model_steps.Place(row.target, model_steps.RANKS, row.layer, row.step, row.tokens)
     return model_steps.StepCall(row.operator, row.client, place, row.within, row.have)
 
 
-def _total(rows: Iterable[Row], target: str) -> model_steps.Sum:
+def _total(rows: Iterable[CallRow], target: str) -> model_steps.Sum:
     """Count the calls on a target, as the status page and ``report shapes`` do."""
     return model_steps.total(_step_call(row) for row in rows if row.target == target)
 
@@ -224,7 +224,7 @@ def _proved(target: str) -> set[str]:
     return proved - left
 
 
-def _print(rows: Sequence[Row]) -> None:
+def _print(rows: Sequence[CallRow]) -> None:
     """Print a line for each call and kernel, the reasons why calls are not served, then counts."""
     targets = dict.fromkeys(row.target for row in rows)
     for target in targets:
@@ -245,7 +245,7 @@ def _print(rows: Sequence[Row]) -> None:
         print("\n".join(wrapped(text)))
 
 
-def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
+def _lines(rows: Sequence[CallRow]) -> list[tuple[str, str, str, str]]:
     """Build the table of one target. Calls with the same steps and kernel share a line, whoever makes them."""
     lines: dict[tuple[str, str, str, str], None] = {}
     for _, same in groupby(rows, key=lambda row: (row.form, row.layer, row.have, _by(row), row.proved)):
@@ -260,18 +260,18 @@ def _lines(rows: Sequence[Row]) -> list[tuple[str, str, str, str]]:
     return [*lines]
 
 
-def _by(row: Row) -> str:
+def _by(row: CallRow) -> str:
     if row.within and row.have:
         return f"by {', '.join(row.within)}"
     return f"{row.kernel}[{row.variant}] {row.backend}" if row.backend else row.kernel
 
 
-def _by_step(run: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+def _by_step(run: Sequence[CallRow]) -> Iterator[tuple[str, list[CallRow]]]:
     for step, rows in groupby(run, key=lambda row: row.step):
         yield step, list(rows)
 
 
-def _missing(rows: Iterable[Row]) -> dict[str, dict[str, None]]:
+def _missing(rows: Iterable[CallRow]) -> dict[str, dict[str, None]]:
     """Reason -> the forms that it is the reason of."""
     found: dict[str, dict[str, None]] = {}
     for row in rows:

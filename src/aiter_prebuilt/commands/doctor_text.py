@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any, Final
 
 from aiter_prebuilt.bundles import extras
@@ -71,7 +72,10 @@ def _bridge(facts: dict[str, Any] | None) -> Iterator[str]:
         return
     yield f"Bridge {facts['bridge']}: {facts['mode']}, AITER {facts['aiter']}"
     for row in facts["caches"]:
-        builds = [f"{each['entries']} for {each['tool']} {each['version']}" for each in row["compilers"]]
+        # Wheels of one compiler's version differ by platform and Python; each has all kernels.
+        builds = dict.fromkeys(
+            f"{each['entries']} for {each['tool']} {each['version']}" for each in row["compilers"]
+        )
         yield f"Kernels inside AITER for {row['target']}: {', '.join(builds) or 'none'}"
 
 
@@ -85,8 +89,10 @@ def _conclusion(report: dict[str, Any]) -> list[str]:
         count = len(report["problems"])
         text = f"Not ready: {count} problem{'s' if count > 1 else ''}."
         return [styled(text, "red"), *([f"Run: {report['install']}"] if report["install"] else [])]
+    here = find_spec("aiter_prebuilt_emulator") is not None
     return [
         "No GPU is here that a bundle serves. You can list, explain and verify kernels.",
         "To run them, install ROCm's HIP runtime, or use the emulator:",
-        *(f"    {line}" for line in extras.emulated("aiter-prebuilt verify --execute").split(" && ")),
+        *([] if here else [f"    {extras.pip_line('emulator')}"]),
+        "    aiter-prebuilt-emulator run -- aiter-prebuilt verify --execute",
     ]

@@ -44,7 +44,7 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TableRow:
     """One row: which variant a call with exactly these ``values`` (of the table's symbols) takes on such a device. ``us`` and
     ``source``: its notes, for the reader.
     """
@@ -77,7 +77,7 @@ class Table:
 
     line: int
     symbols: tuple[tuple[str, int], ...]
-    rows: tuple[Row, ...]
+    rows: tuple[TableRow, ...]
     problems: tuple[Problem, ...]
 
 
@@ -95,7 +95,7 @@ def read(text: str) -> Table:
     if problems:
         return Table(number, (), (), tuple(problems))
     symbols = tuple((name, column) for column, name in header if name not in (*REQUIRED, *NOTES))
-    rows: list[Row] = []
+    rows: list[TableRow] = []
     seen: dict[tuple[object, ...], int] = {}
     for number, line in lines[1:]:
         row = _row(_cells(line), header, symbols, number, problems)
@@ -135,7 +135,7 @@ def _row(
     symbols: tuple[tuple[str, int], ...],
     number: int,
     problems: list[Problem],
-) -> Row | None:
+) -> TableRow | None:
     if len(cells) != len(header):
         column = cells[min(len(cells), len(header)) - 1][0]
         what = f"{len(cells)} cells, the header has {len(header)}"
@@ -164,7 +164,7 @@ def _row(
     values = tuple(numbers[name] for name, _ in symbols)
     words = (named["kernel"], named["variant"], named["types"])
     notes = (named.get(name, "") for name in NOTES)
-    return Row(number, named["target"], numbers["cus"], values, *words, columns, *notes)
+    return TableRow(number, named["target"], numbers["cus"], values, *words, columns, *notes)
 
 
 def _cells(line: str) -> list[tuple[int, str]]:

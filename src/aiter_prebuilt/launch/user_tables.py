@@ -89,7 +89,7 @@ def native_tables(operator: str, target: str, cus: int, known: Iterable[str]) ->
     return tuple(found)
 
 
-def _native_row(path: str, row: tuned_grammar.Row) -> tuple[str, int, tuple[int, ...], str, str, str]:
+def _native_row(path: str, row: tuned_grammar.TableRow) -> tuple[str, int, tuple[int, ...], str, str, str]:
     return f"{path}:{row.line}", row.cus, row.values, row.kernel, row.variant, row.types
 
 
@@ -130,7 +130,7 @@ def _read(path: Path) -> UserTable:
     return UserTable(str(path), path.stem, table)
 
 
-def _target_problem(row: tuned_grammar.Row) -> tuned_grammar.Problem | None:
+def _target_problem(row: tuned_grammar.TableRow) -> tuned_grammar.Problem | None:
     if _TARGET.fullmatch(row.target):
         return None
     text = f"{row.target!r} is not a target"

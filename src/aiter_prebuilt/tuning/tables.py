@@ -60,7 +60,7 @@ def _clean(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _TunedRow:
     """One row as it stands in a table, with the calls that it answers."""
 
     values: tuple[int, ...]
@@ -84,7 +84,7 @@ class TableFolder:
         """
         self._folder, self._place = folder, place
         self._columns: dict[str, tuple[str, ...]] = {}
-        self._rows: dict[str, list[_Row]] = {}
+        self._rows: dict[str, list[_TunedRow]] = {}
         for path in sorted(folder.glob("*.csv")) if folder.is_dir() else ():
             self._read(path)
 
@@ -101,7 +101,7 @@ class TableFolder:
         self._columns[path.stem] = columns
         self._rows[path.stem] = [self._row(path, row) for row in table.rows]
 
-    def _row(self, path: Path, row: tuned_grammar.Row) -> _Row:
+    def _row(self, path: Path, row: tuned_grammar.TableRow) -> _TunedRow:
         parts = row.source.split(_BETWEEN)
         said = dict(part.partition(" ")[::2] for part in parts)
         asked, fix = f"go on with the table {path}, line {row.line}", "Name another folder: --output FOLDER"
@@ -116,7 +116,7 @@ class TableFolder:
                 found = f"it was measured with the {name} {said.get(name, '(none)')}, and here is {mine}"
                 raise OtherTableError(asked, found, fix)
         calls = tuple(said["call"].split(_AND))
-        return _Row(row.values, row.kernel, row.variant, row.types, row.us, row.source, calls)
+        return _TunedRow(row.values, row.kernel, row.variant, row.types, row.us, row.source, calls)
 
     @property
     def done(self) -> frozenset[str]:
@@ -151,7 +151,7 @@ class TableFolder:
             f"default {default.cold_us:.2f}" if default and default.cold_us else "default unknown",
         ]  # fmt: skip
         rows = _without(self._rows.get(operator, []), before, columns)
-        row = _Row(
+        row = _TunedRow(
             values,
             best.kernel,
             best.variant,
@@ -165,7 +165,7 @@ class TableFolder:
         self._columns[operator], self._rows[operator] = columns, rows
         return note
 
-    def _write(self, operator: str, columns: tuple[str, ...], rows: Iterable[_Row]) -> None:
+    def _write(self, operator: str, columns: tuple[str, ...], rows: Iterable[_TunedRow]) -> None:
         """Write beside the table, then put it into its place: a reader sees the old one or the new one."""
         cells = [
             (self._place.target, str(self._place.cus), *map(str, row.values), row.kernel, row.variant, row.types, row.us,
@@ -186,21 +186,21 @@ class TableFolder:
             ) from error
 
 
-def _without(rows: Sequence[_Row], before: tuple[str, ...], columns: tuple[str, ...]) -> list[_Row]:
+def _without(rows: Sequence[_TunedRow], before: tuple[str, ...], columns: tuple[str, ...]) -> list[_TunedRow]:
     """Drop the columns that are not kept; rows that become equal are joined."""
-    out: list[_Row] = []
+    out: list[_TunedRow] = []
     for row in rows:
         kept = tuple(value for name, value in zip(before, row.values, strict=True) if name in columns)
         out, _ = _with(out, replace(row, values=kept))
     return out
 
 
-def _source(row: _Row) -> str:
+def _source(row: _TunedRow) -> str:
     kept = [part for part in row.source.split(_BETWEEN) if not part.startswith("call ")]
     return _BETWEEN.join([*kept, f"call {_AND.join(row.calls)}"])
 
 
-def _with(rows: Sequence[_Row], new: _Row) -> tuple[list[_Row], str]:
+def _with(rows: Sequence[_TunedRow], new: _TunedRow) -> tuple[list[_TunedRow], str]:
     """Add a row. One with the same key and winner is joined; one with another winner stands before it, and the note says so."""
     note = ""
     out = list(rows)

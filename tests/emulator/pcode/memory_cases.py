@@ -29,7 +29,7 @@ from emulator.pcode.vector_cases import get, noise, others, put, put_lane
 from support.emulator import library
 from support.instructions import EXEC, LANES, M0, Wave, WaveFaultError, run
 
-from csrc.emulator.generate.isa_tables import Row, rows
+from csrc.emulator.generate.isa_tables import OpcodeRow, rows
 
 SIZE: Final = 65536
 ADDRESS, DATA, DATA2 = 0, 32, 64
@@ -69,7 +69,7 @@ def accesses(encoding: str) -> tuple[Access, ...]:
     return tuple(found)
 
 
-def _ds(row: Row, source: random.Random) -> list[Access]:
+def _ds(row: OpcodeRow, source: random.Random) -> list[Access]:
     slots = {one.slot: Operand(one.format, one.bits) for one in row.operands}
     addressed = "_ADDTID_" not in row.opcode
     data = [slots[s] for s in (("s1", "s2") if addressed else ("s0",)) if s in slots]
@@ -90,7 +90,7 @@ def _ds(row: Row, source: random.Random) -> list[Access]:
     return [Access(Form(row.opcode, "DS", line, tuple(data), destination), first, second)]
 
 
-def _vector_memory(row: Row, source: random.Random) -> list[Access]:
+def _vector_memory(row: OpcodeRow, source: random.Random) -> list[Access]:
     found = []
     slots = {one.slot: Operand(one.format, one.bits) for one in row.operands}
     atomic, stores = "ATOMIC" in row.opcode, "STORE" in row.opcode

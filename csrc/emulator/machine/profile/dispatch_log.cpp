@@ -25,7 +25,7 @@ namespace {
 
 constexpr std::size_t kMostDispatches = 100'000;  // in memory until the process ends
 
-struct Row {
+struct DispatchRow {
   std::uint64_t id = 0, queue = 0, kernel_id = 0, grid = 0, start = 0, end = 0;
   int device = 0;
   long thread = 0;
@@ -38,7 +38,7 @@ struct Row {
 
 struct State {
   std::mutex mutex;
-  std::deque<Row> rows;
+  std::deque<DispatchRow> rows;
   struct Known {
     std::uint64_t id = 0;
     KernelSites sites;
@@ -68,7 +68,7 @@ State& state() {
 // SGPRs are given out in sixteens: rsrc1 [9:6] counts half of that (LLVM, AMDGPUUsage, GRANULATED_WAVEFRONT_SGPR_COUNT of gfx9).
 std::uint32_t allocated_sgprs(const Kernel& kernel) { return ((kernel.rsrc1 >> 6 & 15) / 2 + 1) * 16; }
 
-void describe(Row& row, const LaunchRequest& r, const LaunchProfile& p) {
+void describe(DispatchRow& row, const LaunchRequest& r, const LaunchProfile& p) {
   const Kernel& kernel = *r.kernel;
   const auto items = [](std::uint32_t grid, std::uint32_t block, std::uint32_t tail) {
     return tail != 0 ? std::uint64_t{grid - 1} * block + tail : std::uint64_t{grid} * block;
@@ -116,7 +116,7 @@ std::string quoted(const std::string& text) {
   return out + "\"";
 }
 
-void csv_rows(const Row& row, std::string& out) {
+void csv_rows(const DispatchRow& row, std::string& out) {
   const auto& names = configuration().profile.counters;
   for (std::size_t i = 0; i < names.size(); ++i) {
     if (std::isnan(row.values[i])) continue;
@@ -131,7 +131,7 @@ void csv_rows(const Row& row, std::string& out) {
   }
 }
 
-std::string json_row(const Row& row) {
+std::string json_row(const DispatchRow& row) {
   const auto field = [](const char* name, std::uint64_t value) {
     return std::string(", \"") + name + "\": " + std::to_string(value);
   };
@@ -162,7 +162,7 @@ std::string document(State& all) {
   }
   out += "], \"dispatches\": [";
   separator = "";
-  for (const Row& row : all.rows) {
+  for (const DispatchRow& row : all.rows) {
     out += separator + json_row(row);
     separator = ", ";
   }
@@ -190,7 +190,7 @@ void write_files() {
         "\"Kernel_Id\","
         "\"Kernel_Name\",\"Workgroup_Size\",\"LDS_Block_Size\",\"Scratch_Size\",\"VGPR_Count\",\"Accum_VGPR_Count\","
         "\"SGPR_Count\",\"Counter_Name\",\"Counter_Value\",\"Start_Timestamp\",\"End_Timestamp\"\n";
-    for (const Row& row : all.rows) csv_rows(row, text);
+    for (const DispatchRow& row : all.rows) csv_rows(row, text);
     write_output("AITER_PREBUILT_EMULATOR_PMC_OUTPUT", base + "_counter_collection.csv", text);
   }
   if (asked.json)
@@ -204,7 +204,7 @@ void log_dispatch(const LaunchRequest& request, const LaunchRecord& /*record*/, 
                   std::uint64_t start) {
   const ProfileConfiguration& asked = configuration().profile;
   if (asked.counters.empty()) return;
-  Row row;
+  DispatchRow row;
   describe(row, request, profile);
   row.start = start;
   row.end =

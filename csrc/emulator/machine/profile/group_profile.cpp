@@ -79,7 +79,7 @@ void GroupProfiler::before(Wave& wave, const Instruction& instruction) {
     state.running = true;
     count_wave(wave);
   }
-  pieces_.clear();
+  sectors_.clear();
   quads_.clear();
   wanted_ = scratch_ = 0;
   flat_.lanes = 0;
@@ -190,9 +190,9 @@ void GroupProfiler::touch(int lane, std::uint64_t address, std::uint32_t bytes) 
     const std::uint64_t quad = line * kQuads + static_cast<unsigned>(lane) / 4;
     if (quads_.empty() || quads_.back() != quad) quads_.push_back(quad);
   }
-  const std::uint64_t last = (address + bytes - 1) >> kPieceShift;
-  for (std::uint64_t piece = address >> kPieceShift; piece <= last; ++piece) {
-    if (pieces_.empty() || pieces_.back() != piece) pieces_.push_back(piece);
+  const std::uint64_t last = (address + bytes - 1) >> kSectorShift;
+  for (std::uint64_t sector = address >> kSectorShift; sector <= last; ++sector) {
+    if (sectors_.empty() || sectors_.back() != sector) sectors_.push_back(sector);
   }
 }
 
@@ -202,8 +202,8 @@ void GroupProfiler::global(Wave& /*wave*/, int lane, std::uint64_t address, std:
     return;
   }
   if (lane < 0) {
-    for (std::uint64_t piece = address >> kPieceShift; piece <= (address + bytes - 1) >> kPieceShift; ++piece)
-      scalar_.add(piece);
+    for (std::uint64_t sector = address >> kSectorShift; sector <= (address + bytes - 1) >> kSectorShift; ++sector)
+      scalar_.add(sector);
     return;
   }
   wanted_ += bytes;
@@ -219,23 +219,23 @@ void GroupProfiler::global_lanes(Wave& /*wave*/, const std::uint64_t* address, s
   }
 }
 
-// The address unit takes a wave's lanes together: each piece of 64 bytes goes through the vector cache once.
+// The address unit takes a wave's lanes together: each 64 bytes go through the vector cache once.
 void GroupProfiler::memory_done(const Instruction& instruction, AccessCost& cost) {
-  std::ranges::sort(pieces_);
+  std::ranges::sort(sectors_);
   std::uint32_t halves = 0, lines = 0;
   const bool loads = instruction.category != Category::VmemStore, stores = instruction.category != Category::VmemLoad;
   cost.missed = !loads;  // a store is done when L2 says so
   std::uint64_t last = UINT64_MAX;
-  for (const std::uint64_t piece : pieces_) {
-    if (piece == last) continue;
-    if (last == UINT64_MAX || piece >> 1 != last >> 1) ++halves;
-    if (last == UINT64_MAX || piece >> 2 != last >> 2) ++lines;
-    last = piece;
+  for (const std::uint64_t sector : sectors_) {
+    if (sector == last) continue;
+    if (last == UINT64_MAX || sector >> 1 != last >> 1) ++halves;
+    if (last == UINT64_MAX || sector >> 2 != last >> 2) ++lines;
+    last = sector;
     if (loads) {
-      cost.missed = cost.missed || !read_.has_line(piece);
-      read_.add(piece);
+      cost.missed = cost.missed || !read_.has_line(sector);
+      read_.add(sector);
     }
-    if (stores) written_.add(piece);
+    if (stores) written_.add(sector);
   }
   Sums& sums = *sums_;
   // The hardware interleaves the lanes' dwords of scratch: what the lanes use together lies together.

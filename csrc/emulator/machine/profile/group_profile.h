@@ -64,11 +64,11 @@ class GroupProfiler final : public GroupObserver, private Observer {
   std::uint32_t group_waves_ = 0, ended_ = 0;
   std::uint64_t number_ = 0;
 
-  PieceSet read_, written_, scalar_;
+  SectorSet read_, written_, scalar_;
   std::uint64_t lds_cycles_ = 0, memory_cycles_ = 0;
 
   // Sectors and quads of the instruction that is being executed.
-  std::vector<std::uint64_t> pieces_, quads_;  // of 32 bytes; lines, each with four lanes that touch it
+  std::vector<std::uint64_t> sectors_, quads_;  // of 32 bytes; lines, each with four lanes that touch it
   std::uint32_t wanted_ = 0, scratch_ = 0;
   FlatLds flat_;
   BankCost banks_;

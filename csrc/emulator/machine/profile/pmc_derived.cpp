@@ -105,7 +105,7 @@ constexpr PmcCounter kTable[] = {
      [](const LaunchProfile& l) { return 128 * number(l.launch_read.lines); }},
     {"EMU_HBM_WRITE_BYTES", Exact, kOnBoth,
      "32 times the different 32 bytes that the launch stores to: what must go to memory",
-     [](const LaunchProfile& l) { return 32 * number(l.launch_written.pieces); }},
+     [](const LaunchProfile& l) { return 32 * number(l.launch_written.sectors); }},
     {"EMU_DIRECT_LDS_BANK_CONFLICT", Exact, kOnBoth, "the part of SQ_LDS_BANK_CONFLICT that loads to LDS have",
      sum<Event::DirectConflicts>},
     {"EMU_WAIT_VMCNT_CYCLES", Modelled, kOnBoth, "cycles that waves wait for vector memory, by the estimate",

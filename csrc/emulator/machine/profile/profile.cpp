@@ -74,7 +74,7 @@ LaunchProfile LaunchProfiler::profile() {
     out.sums.add(each->sums);
     for (const auto& [offset, site] : each->sites) out.sites[offset].add(site);
   }
-  PieceSet all_read, all_written;
+  SectorSet all_read, all_written;
   for (std::size_t xcc = 0; xcc < read_.size(); ++xcc) {
     out.xcd_read.add(read_[xcc].count());
     out.xcd_written.add(written_[xcc].count());
@@ -83,12 +83,12 @@ LaunchProfile LaunchProfiler::profile() {
     read_[xcc].merge(written_[xcc]);
     out.xcd_lines += read_[xcc].count().lines;
   }
-  for (const PieceSet& each : scalar_) out.scalar_halves += each.count().halves;
+  for (const SectorSet& each : scalar_) out.scalar_halves += each.count().halves;
   out.launch_read = all_read.count();
   out.launch_written = all_written.count();
-  constexpr std::uint64_t kLine = 128, kPiece = 1u << kPieceShift;
+  constexpr std::uint64_t kLine = 128, kSector = 1u << kSectorShift;
   out.timing =
-      estimate(out.target, units_, resident_, out.launch_read.lines * kLine + out.launch_written.pieces * kPiece);
+      estimate(out.target, units_, resident_, out.launch_read.lines * kLine + out.launch_written.sectors * kSector);
   const Dim3 block = request_.block;
   out.occupancy = occupancy(*request_.kernel, std::uint64_t{block.x} * block.y * block.z, request_.dynamic_lds);
   out.waves_per_group = waves_per_group_;

@@ -8,7 +8,7 @@
 
 #include "machine/observe/observers.h"
 #include "machine/profile/estimate.h"
-#include "machine/profile/pieces.h"
+#include "machine/profile/sectors.h"
 #include "machine/profile/sites.h"
 #include "machine/schedule/dispatch.h"
 #include "machine/schedule/occupancy.h"
@@ -34,10 +34,10 @@ struct LaunchProfile {
   std::uint32_t compute_units = 1;
   Sums sums;
   Sites sites;
-  PieceCount xcd_read, xcd_written;  // distinct for each XCD, summed over them: what its L2 must fetch and write back
-  std::uint64_t xcd_lines = 0;       // of 128 bytes, read or written: what its L2 does not have at first
-  PieceCount launch_read, launch_written;  // distinct in the launch
-  std::uint64_t scalar_halves = 0;         // of 64 bytes, distinct for each scalar cache
+  SectorCount xcd_read, xcd_written;  // distinct for each XCD, summed over them: what its L2 must fetch and write back
+  std::uint64_t xcd_lines = 0;        // of 128 bytes, read or written: what its L2 does not have at first
+  SectorCount launch_read, launch_written;  // distinct in the launch
+  std::uint64_t scalar_halves = 0;          // of 64 bytes, distinct for each scalar cache
   Timing timing;
   Occupancy occupancy;
   std::uint32_t waves_per_group = 1;
@@ -56,7 +56,7 @@ class LaunchProfiler final : public LaunchObserver {
     std::uint64_t number = 0;
     Place place;
     UnitLoad load;
-    PieceSet *read = nullptr, *written = nullptr, *scalar = nullptr;
+    SectorSet *read = nullptr, *written = nullptr, *scalar = nullptr;
     GroupTimes* times = nullptr;  // null: no timeline
   };
   void ended(const GroupResult& group);
@@ -74,8 +74,8 @@ class LaunchProfiler final : public LaunchObserver {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Tally>> tallies_;
   std::vector<UnitLoad> units_;
-  std::vector<PieceSet> read_, written_;  // by XCD
-  std::vector<PieceSet> scalar_;          // by scalar cache
+  std::vector<SectorSet> read_, written_;  // by XCD
+  std::vector<SectorSet> scalar_;          // by scalar cache
   std::vector<GroupTimes> groups_;
   std::uint64_t dropped_ = 0;
   std::uint32_t waves_per_group_ = 1, resident_ = 1;

@@ -78,7 +78,7 @@ void StepRecorder::start(const Instruction& instruction) {
   step_ = {};
   step_.index = instruction.address / 4;
   round_ = {};
-  pieces_.clear();
+  sectors_.clear();
 }
 
 void StepRecorder::lds(LdsAccess access, const std::uint32_t* address, std::uint64_t active, std::uint32_t bytes) {
@@ -105,8 +105,8 @@ void StepRecorder::global(int lane, std::uint64_t address, std::uint32_t bytes) 
   if (lane < 0 || bytes == 0) return;  // scalar loads have a cache of their own
   step_.bytes += bytes;
   const std::uint64_t last = (address + bytes - 1) / numbers_->memory_line;
-  for (std::uint64_t piece = address / numbers_->memory_line; piece <= last; ++piece)
-    if (pieces_.empty() || pieces_.back() != piece) pieces_.push_back(piece);
+  for (std::uint64_t sector = address / numbers_->memory_line; sector <= last; ++sector)
+    if (sectors_.empty() || sectors_.back() != sector) sectors_.push_back(sector);
 }
 
 void StepRecorder::global(const std::uint64_t* address, std::uint64_t active, std::uint32_t bytes) {
@@ -119,16 +119,16 @@ void StepRecorder::global(const std::uint64_t* address, std::uint64_t active, st
 TimingStep StepRecorder::finish(const Instruction& instruction, bool taken) {
   flush();
   step_.taken = taken;
-  if (pieces_.empty()) return step_;
-  std::sort(pieces_.begin(), pieces_.end());
-  pieces_.erase(std::unique(pieces_.begin(), pieces_.end()), pieces_.end());
+  if (sectors_.empty()) return step_;
+  std::sort(sectors_.begin(), sectors_.end());
+  sectors_.erase(std::unique(sectors_.begin(), sectors_.end()), sectors_.end());
   // 16 lanes' addresses are taken a cycle, so that no access is shorter than that.
-  step_.memory = narrow(std::max<std::size_t>(pieces_.size(), kLanes / 16));
+  step_.memory = narrow(std::max<std::size_t>(sectors_.size(), kLanes / 16));
   const std::uint32_t per_line = numbers_->cache_line / numbers_->memory_line;
   const bool load = instruction.category == Category::VmemLoad;
   std::uint64_t before = UINT64_MAX;
-  for (const std::uint64_t piece : pieces_) {
-    const std::uint64_t line = piece / per_line;
+  for (const std::uint64_t sector : sectors_) {
+    const std::uint64_t line = sector / per_line;
     if (line != before && (!load || !cache_->hit(line))) ++step_.missed;
     before = line;
   }

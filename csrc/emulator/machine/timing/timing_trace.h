@@ -70,7 +70,7 @@ class StepRecorder {
   VectorCache* cache_;
   TimingStep step_;
   Round round_;
-  std::vector<std::uint64_t> pieces_;  // of memory, one for each cycle of the path
+  std::vector<std::uint64_t> sectors_;  // of memory, one for each cycle of the path
 };
 
 }  // namespace apb::emu

@@ -8,33 +8,33 @@
 
 namespace apb::emu {
 
-inline constexpr unsigned kPieceShift = 5;
+inline constexpr unsigned kSectorShift = 5;
 
 // Counts of a set, or of the sectors that were new in it.
-struct PieceCount {
-  std::uint64_t pieces = 0;  // of 32 bytes
-  std::uint64_t halves = 0;  // of 64 bytes, with a piece in them
-  std::uint64_t whole = 0;   // of 64 bytes, with both pieces
-  std::uint64_t lines = 0;   // of 128 bytes, with a piece in them
-  void add(const PieceCount& more) {
-    pieces += more.pieces;
+struct SectorCount {
+  std::uint64_t sectors = 0;  // of 32 bytes
+  std::uint64_t halves = 0;   // of 64 bytes, with a sector in them
+  std::uint64_t whole = 0;    // of 64 bytes, with both sectors
+  std::uint64_t lines = 0;    // of 128 bytes, with a sector in them
+  void add(const SectorCount& more) {
+    sectors += more.sectors;
     halves += more.halves;
     whole += more.whole;
     lines += more.lines;
   }
 };
 
-class PieceSet {
+class SectorSet {
  public:
-  void add(std::uint64_t piece) {
-    const std::uint64_t page = piece >> kPageShift;
+  void add(std::uint64_t sector) {
+    const std::uint64_t page = sector >> kPageShift;
     if (last_ == nullptr || page != last_page_) find(page);
-    (*last_)[piece / 64 % kWords] |= std::uint64_t{1} << (piece % 64);
+    (*last_)[sector / 64 % kWords] |= std::uint64_t{1} << (sector % 64);
   }
-  // Is a piece of its line of 128 bytes in it?
-  bool has_line(std::uint64_t piece);
-  void merge(const PieceSet& more);
-  PieceCount count() const;
+  // Is a sector of its line of 128 bytes in it?
+  bool has_line(std::uint64_t sector);
+  void merge(const SectorSet& more);
+  SectorCount count() const;
   void clear();
 
  private:
