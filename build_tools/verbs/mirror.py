@@ -25,7 +25,9 @@ def mirror() -> None:
     "--wheels", type=click.Path(file_okay=False, path_type=Path), default=options.ROOT / "dist",
     show_default="dist", help="The folder of wheels to put into it.",
 )  # fmt: skip
-@click.option("--aiter", is_flag=True, help="Also AITER's pinned wheel and what it needs, except torch and Triton.")
+@click.option(
+    "--aiter", is_flag=True, help="Also AITER's pinned wheel and what it needs, except torch and Triton."
+)
 @options.signing_keys
 def deploy(folder: Path, wheels: Path, aiter: bool, keys: tuple[Path, ...]) -> None:
     """To install from: wheels, a package index of files, SHA256SUMS, and a page for the person who carries it."""
