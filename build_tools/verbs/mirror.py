@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from build_tools.errors import MirrorError
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
 
@@ -21,7 +22,7 @@ def mirror() -> None:
 @mirror.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option(
-    "--wheels", type=click.Path(exists=True, file_okay=False, path_type=Path), default=options.ROOT / "dist",
+    "--wheels", type=click.Path(file_okay=False, path_type=Path), default=options.ROOT / "dist",
     show_default="dist", help="The folder of wheels to put into it.",
 )  # fmt: skip
 @click.option(
@@ -33,6 +34,12 @@ def deploy(folder: Path, wheels: Path, aiter: bool, keys: tuple[Path, ...]) -> N
     from build_tools.release import mirror_build
     from build_tools.release.mirror import deploy as fill
 
+    if not any(wheels.glob("*.whl")):
+        raise MirrorError(
+            f"fill {folder}",
+            f"{wheels} has no wheels",
+            "Name their folder with --wheels, or build them: python -m nox -s demo",
+        )
     with ExitStack() as stack:
         signing = options.signers_of(stack, keys)
         found = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="mirror-")))

@@ -11,11 +11,12 @@ import signal
 import socket
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from aiter_prebuilt_emulator.debug_protocol import Messages
 from aiter_prebuilt_emulator.debug_session import Session
 from aiter_prebuilt_emulator.surroundings import with_library
+from aiter_prebuilt_emulator.usage import Parser
 
 #: Fixes the token, for an editor's settings that are written once.
 _VARIABLE = "AITER_PREBUILT_EMULATOR_DEBUG_TOKEN"
@@ -25,7 +26,7 @@ _PATIENCE = 30.0
 _EXAMPLE = "aiter-prebuilt-emulator debug --listen 4711 -- python prog.py"
 
 
-def add_verb(verbs: argparse._SubParsersAction[Any]) -> None:  # of whichever parser makes it
+def add_verb(verbs: argparse._SubParsersAction[Parser]) -> None:
     """Register the verb."""
     verb = verbs.add_parser(
         "debug",

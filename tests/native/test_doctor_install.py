@@ -97,12 +97,12 @@ def _installed(folder: Path, *names: str) -> tuple[InstalledBundle, ...]:
 @pytest.mark.parametrize(
     ("names", "cards", "code", "said", "unsaid"),
     [
-        (("gfx942-ck-free",), (), 2, "Bundle gfx942 (ck-free): 2 operators, ready: no gfx942 GPU is here", "NVIDIA"),
-        (("gfx942-ck-free", "sm_90-ck-free"), (), 2, "NVIDIA driver: not here", "not used"),
+        (("gfx942-ck-free",), (), 3, "Bundle gfx942 (ck-free): 2 operators, ready: no gfx942 GPU is here", "NVIDIA"),
+        (("gfx942-ck-free", "sm_90-ck-free"), (), 3, "NVIDIA driver: not here", "not used"),
         (("gfx942-ck-full",), (_card(0, "gfx942"),), 1, "not used: it needs the bundle gfx942 (ck-free)", "NVIDIA"),
         (("gfx942-ck-free",), (_card(0, "gfx942"),), 0, "Ready: 1 GPU is served.", "not used"),
         # A card that the wheels are not for serves nobody.
-        (("gfx942-ck-free",), (_card(0, "sm_90", "nvidia"),), 2, "No GPU is here that a bundle serves", "NVIDIA"),
+        (("gfx942-ck-free",), (_card(0, "sm_90", "nvidia"),), 3, "No GPU is here that a bundle serves", "NVIDIA"),
     ],
 )  # fmt: skip
 def test_one_line_a_fact_within_80_columns(

@@ -249,3 +249,12 @@ def test_the_metadata_of_the_installation_is_read_once(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(metadata, "distribution", distribution)
     assert extras.pip_line("gfx942", reinstall=True) and asked == ["aiter-prebuilt"]
+
+
+@pytest.mark.parametrize("here", [True, False])
+def test_the_emulator_is_installed_only_where_it_is_not(here: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A remedy must work as printed: no index need have a wheel that is installed."""
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if here else None)
+    first, *others = extras.emulated("aiter-prebuilt verify --execute").split(" && ")
+    assert [first, *others][-1] == "aiter-prebuilt-emulator run -- aiter-prebuilt verify --execute"
+    assert bool(others) is not here and ("aiter-prebuilt[emulator]" in first) is not here

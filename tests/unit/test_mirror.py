@@ -299,3 +299,14 @@ def test_a_folder_that_nobody_signed_is_said_to_be(dist: Path, tmp_path: Path) -
     secret, _ = new_key(tmp_path, "one", "")
     done = CliRunner().invoke(mirror_verb.mirror, [*words, "--key", str(secret)])
     assert done.exit_code == 0 and "is not signed" not in done.output
+
+
+def test_deploy_without_wheels_says_how_to_build_them(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        mirror_verb.mirror, ["deploy", str(tmp_path / "out"), "--wheels", str(tmp_path / "none")]
+    )
+    assert isinstance(done.exception, MirrorError)
+    assert "none has no wheels. Name their folder with --wheels, or build them: python -m nox -s demo" in str(
+        done.exception
+    )
+    assert not (tmp_path / "out").exists()

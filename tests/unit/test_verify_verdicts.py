@@ -98,7 +98,7 @@ def test_what_a_checkout_lacks_is_not_wrong_and_is_said(
     assert found(ran("lost", bad)) == (1, [], ["lost"])
     assert found(ran("table", none)) == (1, [], ["table"]), "only a table is not there"
     assert found(ran("lost")) == (0, [], ["lost"])
-    assert found() == (2, [], [])
+    assert found() == (3, [], [])
 
 
 def test_what_a_verdict_counts(tmp_path: Path) -> None:

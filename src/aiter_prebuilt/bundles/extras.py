@@ -39,6 +39,14 @@ def pip_line(*extras: str, upgrade: bool = False, reinstall: bool = False, versi
     return f"{program} {options}{flags}{quote(wanted)}"
 
 
+def emulated(words: str) -> str:
+    """Return the command that runs ``words`` on the emulator. Where that is not installed, what installs it stands first."""
+    from importlib.util import find_spec  # late, as above
+
+    command = f"aiter-prebuilt-emulator run -- {words}"
+    return command if find_spec("aiter_prebuilt_emulator") else f"{pip_line('emulator')} && {command}"
+
+
 def nothing_installed() -> str:
     """Return the pip commands to suggest when the target is unknown."""
     first, *others = (facts.extra for facts in TARGETS.values() if facts.vendor == "amd")

@@ -23,7 +23,7 @@ JSON_VERSION: Final = 1
 _STYLES: Final = {"bold": "1", "red": "31", "green": "32"}
 #: First words of commands in messages.
 _PROGRAMS: Final = frozenset(
-    ("pip", "chmod", "sudo", "mv", "python", "aiter-prebuilt", "aiter-prebuilt-emulator")
+    ("pip", "uv", "chmod", "sudo", "mv", "python", "aiter-prebuilt", "aiter-prebuilt-emulator")
 )
 #: No column of a table gets narrower than this.
 _NARROWEST: Final = 8

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.bundles import locate
-from aiter_prebuilt.bundles.extras import pip_line
+from aiter_prebuilt.bundles.extras import emulated
 from aiter_prebuilt.commands.coverage import model_calls
 from aiter_prebuilt.commands.explain import settings_of
 from aiter_prebuilt.commands.output import print_json, print_table, wrapped
@@ -150,7 +150,7 @@ def _devices(asked: Sequence[int] | None) -> tuple[list[DeviceFacts], str]:
     if not served:
         raise NoDeviceError(
             "find a device", "no driver reports one that an installed bundle serves",
-            f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt tune ...",
+            f"Use the emulator: {emulated('aiter-prebuilt tune ...')}",
         )  # fmt: skip
     alike = [each for each in served if _kind(each) == _kind(served[0])]
     if asked and len(alike) < len(served):

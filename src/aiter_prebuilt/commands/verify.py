@@ -122,7 +122,13 @@ def execute(options: argparse.Namespace) -> int:
     _print_seals(seals or ())
     if code == NoDeviceError.exit_code:
         print("No GPU is here that an installed bundle serves. Nothing was executed.")
-        print("\n".join(with_command(f"The emulator executes it: {extras.pip_line('emulator')}")))
+        print(
+            "\n".join(
+                with_command(
+                    f"The emulator executes it: {extras.emulated('aiter-prebuilt verify --execute')}"
+                )
+            )
+        )
     _print_runs(runs)
     for run in lost:
         text = (

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.bundles import locate
-from aiter_prebuilt.bundles.extras import pip_line
+from aiter_prebuilt.bundles.extras import emulated
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.devices.device_memory import DeviceMemory
@@ -147,7 +147,7 @@ def _device(ordinal: int, words: str) -> tuple[device.DeviceFacts, str]:
     raise NoDeviceError(
         f"find device {ordinal}",
         "no driver reports it",
-        f"Use the emulator: {pip_line('emulator')} && aiter-prebuilt-emulator run -- aiter-prebuilt {words}",
+        f"Use the emulator: {emulated(f'aiter-prebuilt {words}')}",
     )
 
 
