@@ -21,6 +21,8 @@ CALLS = [
     ("gfx942", "fp8", False, 19, 6, 2, 768, 192, 3, -1, False), ("gfx942", "fp8", False, 40, 4, 2, 512, 320, 4, 21, False),
     ("gfx942", "i8", False, 41, 4, 2, 512, 256, 4, -1, False), ("gfx942", "fp8", True, 45, 4, 2, 512, 256, 4, 33, False),
     ("gfx950", "fp8", False, 37, 4, 1, 512, 256, 4, -1, True), ("gfx950", "fp8", False, 20, 6, 2, 768, 384, 3, 17, True),
+    ("gfx950", "fp8", False, 37, 4, 2, 512, 256, 4, -1, False), ("gfx950", "fp8", False, 40, 6, 2, 768, 320, 3, 21, False),
+    ("gfx950", "fp8", True, 40, 4, 2, 512, 256, 4, -1, False), ("gfx950", "fp8", True, 45, 7, 3, 1024, 512, 3, 37, False),
 ]  # fmt: skip
 #: The number of that one.
 CODES = max(number for number, call in enumerate(CALLS) if call[0] == "gfx942")

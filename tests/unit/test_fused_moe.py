@@ -285,6 +285,7 @@ FNUZ = torch.float8_e4m3fnuz
 #: A call that AITER's assembly takes on gfx942, and what of it makes ours take it.
 BY_ROW = {"kind": FNUZ, "quant_type": 2, "tokens": 17, "experts": 8, "width": 512, "columns": 256}
 BY_BLOCK = BY_ROW | {"quant_type": 5, "tokens": 33}
+ON_GFX950 = {"kind": FP8, "quant_type": 2, "experts": 10, "width": 5120, "columns": 1536}
 LARGE = {"experts": 256, "width": 7168, "columns": 2048}
 
 
@@ -294,13 +295,17 @@ LARGE = {"experts": 256, "width": 7168, "columns": 2048}
         (BY_ROW, True), (BY_ROW | {"tokens": 16}, False), (BY_ROW | {"columns": 192}, True), (BY_ROW | {"columns": 96}, False),
         (BY_ROW | {"num_local_tokens": torch.ones(1)}, True),
         (BY_ROW | {"columns": 192, "num_local_tokens": torch.ones(1)}, False),
-        (BY_ROW | {"width": 640}, False), (BY_ROW | {"kind": FP8}, False), (BY_ROW | {"quant_type": 1}, False),
+        (BY_ROW | {"width": 640}, False), (BY_ROW | {"kind": FP8}, True), (BY_ROW | {"quant_type": 1}, False),
+        # gfx950: AITER's rows of I = 1,536 name one launch for up to 32 rows an expert, those of I = 384 for any number
+        (ON_GFX950 | {"tokens": 128}, True), (ON_GFX950 | {"tokens": 256}, False), (ON_GFX950 | {"tokens": 16}, False),
+        (ON_GFX950 | {"tokens": 16384, "columns": 384}, True), (ON_GFX950 | {"tokens": 256, "doweight_stage1": True}, True),
         (BY_ROW | {"activation": 1}, False), (BY_ROW | {"doweight_stage1": True}, False),
         (BY_ROW | {"kind": FP8, "doweight_stage1": True}, True), (BY_ROW | {"swiglu_limit": 7.0}, False),
         (BY_ROW | {"dtype": torch.float16}, False), (BY_ROW | {"bias1": torch.zeros(1)}, False),
         (BY_ROW | {"a1_scale": torch.ones(1)}, False), (BY_ROW | {"is_shuffled": False}, False),
         (BY_BLOCK, True), (BY_BLOCK | {"quant_type": 4}, True), (BY_BLOCK | {"tokens": 32}, False),
-        (BY_BLOCK | {"columns": 384}, False), (BY_BLOCK | {"width": 768}, False), (BY_BLOCK | {"kind": FP8}, False),
+        (BY_BLOCK | {"columns": 384}, False), (BY_BLOCK | {"width": 768}, False), (BY_BLOCK | {"kind": FP8}, True),
+        (BY_BLOCK | {"kind": FP8, "tokens": 32}, False), (BY_BLOCK | {"kind": FP8, "doweight_stage1": True}, False),
         (BY_BLOCK | LARGE, False), (BY_BLOCK | LARGE | {"columns": 1024}, True),
         (BY_BLOCK | {"width": 7168, "tokens": 300_000}, False),
     ],

@@ -232,9 +232,8 @@ def _transposed(scale: torch.Tensor, rows: torch.Tensor | None) -> torch.Tensor:
 def _assembly(asked: MoeCall, active: int) -> bool:
     """Tell whether AITER's assembly serves the call without measured rows.
 
-    Its objects must fit: SiLU, for more than some tokens.
-
-    Of GELU these have the tanh form, where fewer tokens would get the erf form. On gfx950 AITER keeps away from those for blocks.
+    Its objects must fit: SiLU, for more than some tokens. Of GELU these have the tanh form, where fewer tokens would get the erf
+    form.
     """
     tokens = asked.topk_ids.shape[0] // asked.copies
     if tokens <= 16 or active != 0 or not (shuffled(asked.w1) and shuffled(asked.w2)):
@@ -242,12 +241,28 @@ def _assembly(asked: MoeCall, active: int) -> bool:
     if asked.quant_type in _BLOCKS:
         _, width, columns = asked.w2.shape
         fits = columns % 256 == 0 and width % 512 == 0 and not asked.doweight_stage1
-        return fits and tokens > 32 and _fnuz(asked.w1) and _plain(asked)
+        return fits and tokens > 32 and _plain(asked)
     if asked.quant_type != 2 or not _rows_fit(asked):
         return False
     if asked.w1.dtype == element_type(asked.w1, "i8"):
         return tokens > 32 and not asked.doweight_stage1 and _fnuz(asked.w1)
-    return tokens > 16 and _fnuz(asked.w1) != asked.doweight_stage1
+    if _fnuz(asked.w1):
+        return not asked.doweight_stage1
+    return asked.doweight_stage1 or _few_rows(asked)
+
+
+def _few_rows(asked: MoeCall) -> bool:
+    """Tell whether one launch is faster than two on gfx950, by AITER's measured rows (``tuned_fmoe``, 256 compute units).
+
+    A workgroup takes 32 rows of an expert and reads its weights again for the next 32. Large weights win only while experts have
+    about that many rows, small ones always.
+    """
+    return asked.w2.shape[2] <= 512 or prod(asked.topk_ids.shape) <= _ROWS * _experts(asked)
+
+
+def _experts(asked: MoeCall) -> int:
+    """Count the experts of all devices."""
+    return asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]
 
 
 def _plain(asked: MoeCall) -> bool:
@@ -291,9 +306,8 @@ def _fnuz(weight: torch.Tensor) -> bool:
 def _assembled(asked: MoeCall, codes: torch.Tensor, scales: torch.Tensor) -> torch.Tensor:
     """AITER's assembly, over sorted tokens: both products in one launch, which adds a token's choices in any order."""
     assert asked.w1_scale is not None and asked.w2_scale is not None  # refused before
-    experts = asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]
     ids, weights, of_blocks, valid, out = moe_sorting(
-        asked.topk_ids, asked.topk_weight, experts, asked.w2.shape[1], element_type(asked.w1, "bf16"), _ROWS,
+        asked.topk_ids, asked.topk_weight, _experts(asked), asked.w2.shape[1], element_type(asked.w1, "bf16"), _ROWS,
         asked.expert_mask, asked.num_local_tokens,
     )  # fmt: skip
     own = fmoe_g1u1_tkw1 if asked.doweight_stage1 else fmoe_g1u1
