@@ -76,8 +76,8 @@ def test_the_assembly_and_our_kernel_give_the_same(target: str, fp8: str, tmp_pa
     for number in numbers:
         exact, one, other = wanted(number, fp8), found[f"{number}-assembly"], found[f"{number}-ours"]
         size = np.linalg.norm(exact, axis=1)
-        # Both have the same codes of the tokens; of what the activation gives a scale has 128 columns here, a tile there. On gfx950
-        # the assembly's scales of 128 columns are other numbers than ours, so its codes differ: both are as near to the exact result.
+        # Both have the same codes of the tokens; of what the activation gives a scale has 128 columns here, a tile there. On
+        # gfx950 the assembly's scales of 128 columns are other numbers than ours: both are as near to the exact result.
         alike = 0.01 if CALLS[number][2] and target == "gfx942" else 0.06
         assert (np.linalg.norm(one - other, axis=1) <= alike * size).all(), number
         for made in (one, other):

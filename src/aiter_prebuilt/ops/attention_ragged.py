@@ -82,7 +82,7 @@ def flash_attn_varlen_func(
         return_lse: also return the log-sum-exp (natural log) of the scaled scores and of the sink.
         return_attn_probs: also return the random byte of each query and key, [hq, sq, max_seqlen_k] uint8: kept are those of at
             most floor(255 * (1 - dropout_p)). Without dropout an empty tensor.
-        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink, pages or lse), rounding
+        how_v3_bf16_cvt: of AITER's assembly on gfx942 (bf16, d and dv 128, causal, no window, cap, sink or pages), rounding
             of results: 0 to nearest even, 1 away from zero, 2 towards zero. Every other kernel rounds to nearest even.
         block_table: [n, most pages] int32: k and v are pages then, [pages, keys of one, hk, d], and these are the pages of each
             sequence in order; cu_seqlens_k says how many keys it has.
