@@ -257,12 +257,14 @@ def _few_rows(asked: MoeCall) -> bool:
     A workgroup takes 32 rows of an expert and reads its weights again for the next 32. Large weights win only while experts have
     about that many rows, small ones always.
     """
-    return asked.w2.shape[2] <= 512 or prod(asked.topk_ids.shape) <= _ROWS * _experts(asked)
+    columns: int = asked.w2.shape[2]
+    return columns <= 512 or prod(asked.topk_ids.shape) <= _ROWS * _experts(asked)
 
 
 def _experts(asked: MoeCall) -> int:
     """Count the experts of all devices."""
-    return asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]
+    experts: int = asked.w1.shape[0] if asked.expert_mask is None else asked.expert_mask.shape[0]
+    return experts
 
 
 def _plain(asked: MoeCall) -> bool:

@@ -96,8 +96,9 @@ def fused_moe(
 
     Where AITER takes its assembly without measured rows, and its objects fit, it is taken here, too: bf16, SiLU, both weights
     shuffled; fp8 by blocks above 32 tokens; on gfx942 fp8 by rows above 16, int8 above 32; on gfx950 fp8 by rows above 16 with
-    doweight_stage1, with an intermediate size of 512 at most, or with 32 rows an expert at most. It adds a token's choices in bf16 and in any order, and of int8 it cuts what is between the products
-    off towards zero, where ours rounds to nearest: 1 % smaller in the mean.
+    doweight_stage1, with an intermediate size of 512 at most, or with 32 rows an expert at most. It adds a token's choices in
+    bf16 and in any order, and of int8 it cuts what is between the products off towards zero, where ours rounds to nearest: 1 %
+    smaller in the mean.
 
     Of weights in 8 bits a token that is not finite gets the codes that AITER's quantisation gives it. With a scale of its own for
     each row NaN makes the row NaN in fp8, and counts as 0 in int8; with one for each 128 columns it counts as the largest of the
