@@ -92,12 +92,13 @@ pack() {
 publish() {
   if [ "${1:-}" = --install-only ]; then
     check_source
-    [ -z "${MINISIGN_KEY:-}" ] || echo "warning: the key is there while packages are installed" >&2
+    [ -z "${MINISIGN_KEY:+x}" ] || echo "warning: the key is there while packages are installed" >&2
     prepare
     nox -s release mirror --install-only
     return
   fi
-  [ -n "${MINISIGN_KEY:-}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, to its second line, or to a file with it"
+  # A trace of the shell prints each word: the key's value is no word of this script.
+  [ -n "${MINISIGN_KEY:+x}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, to its second line, or to a file with it"
   [ -d dist ] || fail "publish needs the dist of the step pack. Download its artifact first"
   [ -d .nox/release ] || fail "publish installs nothing. Run ci/provider.sh publish --install-only first"
   rm -rf build/mirror

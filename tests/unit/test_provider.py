@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -23,6 +24,8 @@ from build_tools.generate import matrix  # noqa: E402
 PLAIN = {"PATH": "/usr/bin:/bin"}
 #: The first of the two lines of a key's file.
 COMMENT = "untrusted comment: minisign secret key"
+#: The second: of a key that nobody has.
+KEY = base64.b64encode(b"EdScB2" + bytes(range(152))).decode()
 TABLE = {
     "units": [
         {"unit": number, "target": "gfx942", "profile": "ck-free", "shard": f"{number}/5"}
@@ -170,6 +173,19 @@ def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(c
     assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\nkey\n" * 2
     assert set((checkout / "modes").read_text(encoding="utf-8").split()) == {"600"}
     assert "MINISIGN_KEY" not in (checkout / "environment").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", [("publish",), ("publish", "--install-only"), ("plan",)])
+def test_a_trace_of_the_script_has_no_key(checkout: Path, words: tuple[str, ...]) -> None:
+    for name in ("dist", ".nox/release"):
+        (checkout / name).mkdir(parents=True)
+    done = subprocess.run(
+        ["sh", "-x", str(checkout / "ci" / "provider.sh"), *words],
+        env={**PLAIN, "TMPDIR": str(checkout), "MINISIGN_KEY": KEY, "AITER_PREBUILT_KEY_PASSWORD": "p4ssw0rd"},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "+ " in done.stderr and KEY not in done.stderr and "p4ssw0rd" not in done.stderr
 
 
 def test_no_file_with_the_key_stays_where_signing_fails(checkout: Path) -> None:
