@@ -12,6 +12,7 @@
 # CK: which instances of Composable Kernel (sample, curated, tuned). RUNTIME=none: no container here, nothing is compared with its wheel.
 # MINISIGN_KEY: the secret key, its second line alone, or a file with it. AITER_PREBUILT_KEY_PASSWORD: its password. BUILDER, RUN, SOURCE: docs/provenance.md.
 # SOURCE is the repository as URL@REF: plan checks its form if it is there, so that the last job does not fail for the first time.
+# plan, where a service gives it the key, and publish check the form of MINISIGN_KEY before any work. Blank lines and spaces around it do no harm.
 set -eu
 cd "$(dirname "$0")/.."
 CK=${CK:-curated}
@@ -38,6 +39,11 @@ prepare() {
 # Refuse a SOURCE that publish would refuse. Its REF is compared with the wheels in publish.
 check_source() {
   [ -z "${SOURCE:-}" ] || python3 ci/release_source.py "$SOURCE"
+}
+
+# Refuse a MINISIGN_KEY that is no key, where a service gives the job one. -I -S: no installed package runs beside it.
+check_key() {
+  [ -z "${MINISIGN_KEY:+x}" ] || python3 -I -S ci/release_key.py
 }
 
 nox() {
@@ -92,6 +98,7 @@ pack() {
 publish() {
   if [ "${1:-}" = --install-only ]; then
     check_source
+    check_key
     [ -z "${MINISIGN_KEY:+x}" ] || echo "warning: the key is there while packages are installed" >&2
     prepare
     nox -s release mirror --install-only
@@ -99,23 +106,13 @@ publish() {
   fi
   # A trace of the shell prints each word: the key's value is no word of this script.
   [ -n "${MINISIGN_KEY:+x}" ] || fail "publish signs: set MINISIGN_KEY to the secret key, to its second line, or to a file with it"
+  check_key
   [ -d dist ] || fail "publish needs the dist of the step pack. Download its artifact first"
   [ -d .nox/release ] || fail "publish installs nothing. Run ci/provider.sh publish --install-only first"
   rm -rf build/mirror
-  set +x # a trace would print the key
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT # also where signing fails
-  if [ -f "$MINISIGN_KEY" ]; then
-    (umask 077 && cat "$MINISIGN_KEY" >"$folder/release.key")
-  else
-    # The second line of the file is all of the key. Some services mask secrets of one line alone.
-    case $MINISIGN_KEY in
-    untrusted\ comment:*) ;;
-    *) MINISIGN_KEY="untrusted comment: minisign secret key
-$MINISIGN_KEY" ;;
-    esac
-    (umask 077 && printf '%s\n' "$MINISIGN_KEY" >"$folder/release.key")
-  fi
+  python3 -I -S ci/release_key.py "$folder/release.key"
   unset MINISIGN_KEY
   set -- --key "$folder/release.key"
   nox -R -s release -- dist "$@" ${BUILDER:+--builder "$BUILDER"} ${RUN:+--invocation "$RUN"} ${SOURCE:+--source "$SOURCE"}
@@ -127,6 +124,8 @@ step=${1:-}
 case $step in
 plan)
   check_source
+  check_key
+  unset MINISIGN_KEY AITER_PREBUILT_KEY_PASSWORD # GitLab gives them to every job: packages are installed without them
   prepare
   nox -s lint
   units

@@ -38,7 +38,7 @@ TABLE = {
 def checkout(tmp_path: Path) -> Path:
     """The script and its table in a folder of their own, where a stand-in for nox writes down how it is called."""
     (tmp_path / "ci").mkdir()
-    for name in ("provider.sh", "matrix_units.py", "matrix.json"):
+    for name in ("provider.sh", "matrix_units.py", "matrix.json", "release_key.py"):
         shutil.copy(ROOT / "ci" / name, tmp_path / "ci" / name)
     shutil.copytree(ROOT / "build_tools" / "locks", tmp_path / "build_tools" / "locks")
     programs = tmp_path / "build" / "provider" / "bin"
@@ -158,11 +158,13 @@ def test_without_a_container_the_runtime_step_says_so(checkout: Path) -> None:
 def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(checkout: Path) -> None:
     assert "set MINISIGN_KEY" in step(checkout, "publish").stderr
     (checkout / "dist").mkdir()
-    assert "publish --install-only first" in step(checkout, "publish", MINISIGN_KEY="secret").stderr
+    assert "publish --install-only first" in step(checkout, "publish", MINISIGN_KEY=KEY).stderr
     assert not calls(checkout)
     (checkout / ".nox" / "release").mkdir(parents=True)
     named = {"BUILDER": "https://builder", "SOURCE": "https://source@refs/tags/v1"}
-    done = step(checkout, "publish", MINISIGN_KEY=f"{COMMENT}\nkey", AITER_PREBUILT_KEY_PASSWORD="p", **named)
+    done = step(
+        checkout, "publish", MINISIGN_KEY=f"{COMMENT}\n{KEY}", AITER_PREBUILT_KEY_PASSWORD="p", **named
+    )
     assert done.returncode == 0, done.stderr
     signing, index = calls(checkout)
     key = re.search(r"--key (\S+)", signing)
@@ -170,7 +172,7 @@ def test_publish_signs_with_a_key_that_only_its_commands_see_and_no_file_stays(c
     assert signing.startswith("-m nox -R -s release -- dist --key ")
     assert signing.endswith("--builder https://builder --source https://source@refs/tags/v1")
     assert index == f"-m nox -R -s mirror -- build/mirror --key {key[1]}"
-    assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\nkey\n" * 2
+    assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\n{KEY}\n" * 2
     assert set((checkout / "modes").read_text(encoding="utf-8").split()) == {"600"}
     assert "MINISIGN_KEY" not in (checkout / "environment").read_text(encoding="utf-8")
 
@@ -191,17 +193,73 @@ def test_a_trace_of_the_script_has_no_key(checkout: Path, words: tuple[str, ...]
 def test_no_file_with_the_key_stays_where_signing_fails(checkout: Path) -> None:
     for name in ("dist", ".nox/release"):
         (checkout / name).mkdir(parents=True)
-    done = step(checkout, "publish", MINISIGN_KEY="a secret", FAILS="1")
-    assert done.returncode == 1 and (checkout / "keys").read_text() == f"{COMMENT}\na secret\n"
+    done = step(checkout, "publish", MINISIGN_KEY=KEY, FAILS="1")
+    assert done.returncode == 1 and (checkout / "keys").read_text() == f"{COMMENT}\n{KEY}\n"
     assert not [*checkout.rglob("release.key")]
 
 
 def test_publish_takes_a_key_file_as_gitlab_and_jenkins_give_it(checkout: Path) -> None:
     (checkout / "dist").mkdir()
     (checkout / ".nox" / "release").mkdir(parents=True)
-    (checkout / "file").write_text("of a file\n", encoding="utf-8")
+    (checkout / "file").write_text(f"{COMMENT}\n{KEY}\n", encoding="utf-8")
     assert step(checkout, "publish", MINISIGN_KEY=str(checkout / "file")).returncode == 0
-    assert (checkout / "keys").read_text(encoding="utf-8") == "of a file\n" * 2
+    assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\n{KEY}\n" * 2
+
+
+@pytest.mark.parametrize("in_file", [False, True], ids=["text", "file"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{0}\n{1}\n",
+        "\n\n{0}\n\n{1}\n\n",
+        "{0}\r\n{1}\r\n",
+        "{1}\n",
+        " {1} ",
+        "\r\n\t{1}\r\n\r\n",
+        "  {0}\n  {1}\n",
+    ],
+)
+def test_blank_lines_and_spaces_around_a_key_do_no_harm(checkout: Path, text: str, in_file: bool) -> None:
+    for name in ("dist", ".nox/release"):
+        (checkout / name).mkdir(parents=True)
+    value = text.format(COMMENT, KEY)
+    if in_file:
+        (checkout / "file").write_bytes(value.encode())
+        value = f"{checkout / 'file'}\n"
+    done = step(checkout, "publish", MINISIGN_KEY=value)
+    assert done.returncode == 0, done.stderr
+    assert (checkout / "keys").read_text(encoding="utf-8") == f"{COMMENT}\n{KEY}\n" * 2
+
+
+@pytest.mark.parametrize("words", [("plan",), ("publish", "--install-only"), ("publish",)])
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("/srv/no/release.key", "there is no file /srv/no/release.key"),
+        ("{0}/ci", "/ci is no regular file"),
+        ("{0}/pipe", "/pipe is no regular file"),
+        ("{0}/ci/provider.sh", "has more than 4096 bytes"),
+        (COMMENT, "it has 1 line,"),
+        (f"{COMMENT}\n{KEY}\n{KEY}", "it has 3 lines"),
+        (KEY[:-8], "it is no minisign secret key"),
+        ("a secret", "it is no minisign secret key"),
+        (" \n", "it has 0 lines"),
+    ],
+)
+def test_what_is_no_key_is_refused_before_any_work(
+    checkout: Path, words: tuple[str, ...], value: str, found: str
+) -> None:
+    os.mkfifo(checkout / "pipe")
+    done = step(checkout, *words, MINISIGN_KEY=value.format(checkout))
+    assert done.returncode == 2 and not calls(checkout)
+    assert done.stderr.startswith("error: ci/provider.sh: MINISIGN_KEY: ") and found in done.stderr
+    assert "Set it to the secret key" in done.stderr and KEY[:50] not in done.stderr
+
+
+def test_plan_installs_nothing_beside_the_key(checkout: Path) -> None:
+    assert step(checkout, "plan", MINISIGN_KEY=KEY, AITER_PREBUILT_KEY_PASSWORD="p").returncode == 0
+    seen = (checkout / "environment").read_text(encoding="utf-8")
+    assert "MINISIGN_KEY" not in seen and "KEY_PASSWORD" not in seen
 
 
 def test_the_line_of_the_key_that_a_service_can_mask_is_a_key(checkout: Path, tmp_path: Path) -> None:
@@ -224,7 +282,7 @@ def test_what_an_earlier_build_left_is_not_used(checkout: Path) -> None:
     for name in (*old.values(), "build/store/x", "wheelhouse/x", ".nox/release/x", "dist/new.whl"):
         (checkout / name).parent.mkdir(parents=True, exist_ok=True)
         (checkout / name).touch()
-    assert step(checkout, "publish", MINISIGN_KEY="x").returncode == 0
+    assert step(checkout, "publish", MINISIGN_KEY=KEY).returncode == 0
     assert not (checkout / old["publish"]).exists() and (checkout / "dist" / "new.whl").exists()
     assert step(checkout, "pack").returncode == 0 and not (checkout / old["pack"]).exists()
 
@@ -266,7 +324,7 @@ def test_environments_are_made_before_the_key_is_there(checkout: Path) -> None:
     done = step(checkout, "publish", "--install-only")
     assert done.returncode == 0 and not done.stderr
     assert calls(checkout) == ["-m nox -s release mirror --install-only"]
-    assert "the key is there" in step(checkout, "publish", "--install-only", MINISIGN_KEY="x").stderr
+    assert "the key is there" in step(checkout, "publish", "--install-only", MINISIGN_KEY=KEY).stderr
 
 
 def test_a_step_that_is_none_is_an_error(checkout: Path) -> None:
