@@ -62,9 +62,8 @@ def _line(text: str, where: str) -> str:
     lines = [line.strip() for line in text.lstrip("\ufeff").splitlines() if line.strip()]
     keys = lines[1:] if lines and lines[0].startswith(_COMMENT) else lines
     if len(keys) != 1:
-        raise ValueError(
-            f"{where} has {len(lines)} line{'' if len(lines) == 1 else 's'}, and a minisign secret key has a comment and one line. {_FIX}"
-        )
+        found = "one line" if len(lines) == 1 else f"{len(lines)} lines"
+        raise ValueError(f"{where} has {found}, and a minisign secret key has a comment and one line. {_FIX}")
     try:
         data = base64.b64decode(keys[0], validate=True)
     except (binascii.Error, ValueError):

@@ -239,7 +239,7 @@ def test_blank_lines_and_spaces_around_a_key_do_no_harm(checkout: Path, text: st
         ("{0}/ci", "/ci is no regular file"),
         ("{0}/pipe", "/pipe is no regular file"),
         ("{0}/ci/provider.sh", "has more than 4096 bytes"),
-        (COMMENT, "it has 1 line,"),
+        (COMMENT, "it has one line,"),
         (f"{COMMENT}\n{KEY}\n{KEY}", "it has 3 lines"),
         (KEY[:-8], "it is no minisign secret key"),
         ("a secret", "it is no minisign secret key"),
