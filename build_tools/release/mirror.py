@@ -38,8 +38,8 @@ Wheels for machines with an AMD GPU, and an index of them; nothing is fetched. W
 
        python3 -m pip --isolated install --no-index --find-links file://FOLDER/{links} 'aiter-prebuilt[{extras}]'
 
-   (`--isolated --no-index`: no setting of this machine names another index. uv: `uv pip install --no-config --index-url
-   file://FOLDER/{simple} ...`.) Name the extras of your GPU: {all_extras}.
+   (`--isolated --no-index`: no setting of this machine names another index. uv: `uv pip install --no-config --no-index
+   --find-links file://FOLDER/{links} ...`.) Name the extras of your GPU: {all_extras}.
 4. `aiter-prebuilt doctor` says what it found; `aiter-prebuilt verify` checks every code object{keys}.
 
 | GPU | extras here |
@@ -150,7 +150,6 @@ def _page(folder: Path, rows: Sequence[tuple[str, str | None]], keys: Sequence[S
     python = f"{sys.version_info[0]}.{sys.version_info[1]}"
     text = _TEXT.format(
         version=VERSION,
-        simple=SIMPLE,
         links=LINKS,
         signed=_SIGNED.format(numbers=numbers) if keys else _UNSIGNED,
         extras=next(iter(bundled or extras), ""),

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
+import subprocess
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 from zipfile import ZipFile
@@ -230,6 +233,29 @@ def test_the_page_says_whether_it_is_signed_and_how_trust_begins(dist: Path, tmp
         mirror.deploy(sorted(dist.glob("*.whl")), tmp_path / "signed", signers(stack, [secret], ""))
     page = (tmp_path / "signed" / mirror.PAGE).read_text()
     assert "not signed" not in page and "take KEY from SECURITY.md" in page
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv, of pyproject.toml's group lock, is not here")
+def test_the_line_for_uv_takes_nothing_of_an_index_that_the_machine_names(dist: Path, tmp_path: Path) -> None:
+    _deploy(dist, tmp_path / "mirror")
+    _wheel(tmp_path / "other", "aiter-prebuilt", "9")
+    _deploy(tmp_path / "other", tmp_path / "evil")
+    found = re.search(r"`(uv pip install [^`]*) \.\.\.`", (tmp_path / "mirror" / mirror.PAGE).read_text())
+    assert found is not None
+    words = found[1].replace("FOLDER", str(tmp_path / "mirror")).split()
+    evil = f"file://{tmp_path / 'evil' / 'simple'}"
+    done = subprocess.run(
+        [*words, "--target", str(tmp_path / "there"), "aiter-prebuilt"],
+        env={
+            "PATH": os.environ["PATH"], "HOME": str(tmp_path), "UV_NO_CACHE": "1", "UV_PYTHON": sys.executable,
+            "UV_INDEX": evil, "UV_DEFAULT_INDEX": evil, "UV_OFFLINE": "1",
+        },
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in (tmp_path / "there").glob("*.dist-info")] == [
+        "aiter_prebuilt-0.1.dist-info"
+    ]
 
 
 def test_refuses_a_wheel_whose_name_would_be_markup(tmp_path: Path) -> None:
