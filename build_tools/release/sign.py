@@ -27,7 +27,7 @@ from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
 from build_tools.pack.archive import write_members
-from build_tools.release import built, provenance, source
+from build_tools.release import built, contents, provenance, source
 
 if TYPE_CHECKING:
     from minisign import PublicKey, SecretKey
@@ -115,16 +115,13 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
     """Sign what is in ``folder``; the files that were written. What was signed before is signed anew.
 
     Raises:
-        SigningError: there is no wheel, something that is no part of a release, or ``made`` names a source of another commit.
+        SigningError: there is no wheel, a secret key or what is no part of a release, or ``made`` names a source of another commit.
         WheelError: a wheel is none. ManifestError: the checkout's pins cannot be read.
     """
     wheels = sorted(folder.glob("*.whl"))
     if not wheels:
         raise SigningError(f"sign {folder}", "there is no wheel in it", "Run python -m build_tools wheels")
-    if strange := sorted(path.name for path in folder.iterdir() if not path.is_file()):
-        raise SigningError(
-            f"list {folder}", f"{strange[0]} is no file", "Move away what is no part of the release"
-        )
+    contents.check(folder)
     taken, here, known = provenance.dependencies(root), provenance.commit_of(root), built.known(wheels)
     rows = {wheel.name: known.get(wheel.name, built.Built("", "")) for wheel in wheels}
     if made.repository is not None:
@@ -141,7 +138,12 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
 
 
 def write_sums(folder: Path, keys: Sequence[Signer]) -> list[Path]:
-    """Write the list of all files in ``folder``, those of its folders too, and a signature of it with each key."""
+    """Write the list of all files in ``folder``, those of its folders too, and a signature of it with each key.
+
+    Raises:
+        SigningError: a secret key lies in it.
+    """
+    contents.refuse_secrets(folder)
     for path in folder.glob(f"{SUMS}*"):
         path.unlink()
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())

@@ -17,7 +17,7 @@ from build_tools.errors import SigningError, WheelError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
 from build_tools.release import built, provenance
-from build_tools.release.sign import new_key
+from build_tools.release.sign import new_key, write_sums
 from build_tools.verbs.options import KEY_VARIABLE
 from build_tools.verbs.release import release
 
@@ -187,6 +187,34 @@ def test_what_is_no_release_is_refused(dist: Path, tmp_path: Path) -> None:
     write_members(dist / "no-1-py3-none-any.whl", {BUNDLE: b"no bundle"})
     with pytest.raises(SigningError, match=r"sign .*\.apb of no-1-py3-none-any\.whl: 9 bytes are too few"):
         _sign(dist, secret)
+
+
+def test_no_list_has_a_secret_key_or_a_file_that_is_no_part_of_a_release(dist: Path, tmp_path: Path) -> None:
+    secret, _ = new_key(tmp_path, "one", "")
+    before = {path.name: path.read_bytes() for path in dist.iterdir()}
+    for password in ("", "a password"):
+        made = new_key(dist, "aiter-prebuilt", password)
+        with pytest.raises(SigningError, match=r"aiter-prebuilt\.key is a secret key"):
+            _sign(dist, secret)
+        made[0].rename(dist / "aiter_prebuilt-1.release.json")
+        with pytest.raises(SigningError, match=r"aiter_prebuilt-1\.release\.json is a secret key"):
+            _sign(dist, secret)
+        (dist / "aiter_prebuilt-1.release.json").unlink()
+        with pytest.raises(SigningError, match=r"aiter-prebuilt\.pub is none of wheels"):
+            _sign(dist, secret)
+        made[1].unlink()
+    assert {path.name: path.read_bytes() for path in dist.iterdir()} == before
+    (dist / "aiter_prebuilt-1.release.json").write_text("{}")
+    for _ in range(2):
+        _sign(dist, secret)
+    assert "aiter_prebuilt-1.release.json" in (dist / "SHA256SUMS").read_text()
+
+
+def test_no_list_of_a_mirror_has_a_secret_key(tmp_path: Path) -> None:
+    (tmp_path / "mirror" / "files").mkdir(parents=True)
+    new_key(tmp_path / "mirror" / "files", "one", "")
+    with pytest.raises(SigningError, match=r"files/one\.key is a secret key"):
+        write_sums(tmp_path / "mirror", [])
 
 
 def test_who_makes_a_key_is_told_whether_it_is_encrypted(
