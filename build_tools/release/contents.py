@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -68,3 +69,17 @@ def _has_key(data: bytes) -> bool:
         if len(key) == _KEY_BYTES and _KEY.match(key):
             return True
     return False
+
+
+def check_key_file(path: Path) -> None:
+    """Refuse a path from which no key can be read at once: a pipe would wait for whoever writes into it.
+
+    Raises:
+        ValueError: it is no regular file, or larger than a key's.
+        OSError: it is not there.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode):
+        raise ValueError("it is no regular file")
+    if found.st_size > KEY_LIMIT:
+        raise ValueError(f"it has {found.st_size} bytes, and a key's file has no more than {KEY_LIMIT}")

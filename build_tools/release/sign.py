@@ -55,10 +55,14 @@ def new_key(folder: Path, name: str, password: str) -> tuple[Path, Path]:
     The secret one, encrypted unless ``password`` is empty, and the public one.
 
     Raises:
-        SigningError: one of the files is there already.
+        SigningError: one of the files is there already, or ``name`` is no name of a file in ``folder``.
     """
     from minisign import KeyPair
 
+    if name in {"", ".", ".."} or Path(name).name != name:
+        raise SigningError(
+            f"make a key with --name {name!r}", "it is no name of a file", "Name a word: the folder is FOLDER"
+        )
     secret, public = folder / f"{name}.key", folder / f"{name}.pub"
     pair = KeyPair.generate()
     if password:
@@ -90,6 +94,7 @@ def signers(stack: ExitStack, paths: Sequence[Path], password: str) -> list[Sign
     found = []
     for path in paths:
         try:
+            contents.check_key_file(path)
             key = stack.enter_context(SecretKey.from_file(path))
             if key.is_encrypted():
                 key.decrypt(password)
@@ -115,7 +120,7 @@ def sign_folder(root: Path, folder: Path, keys: Sequence[Signer], made: provenan
     """Sign what is in ``folder``; the files that were written. What was signed before is signed anew.
 
     Raises:
-        SigningError: there is no wheel, a secret key or what is no part of a release, or ``made`` names a source of another commit.
+        SigningError: there is no wheel, a secret key or what is no part of a release; or ``made`` has another commit's source.
         WheelError: a wheel is none. ManifestError: the checkout's pins cannot be read.
     """
     wheels = sorted(folder.glob("*.whl"))

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -161,6 +164,28 @@ def test_keys_are_not_overwritten_and_what_is_none_is_refused(dist: Path, tmp_pa
             _sign(dist, *keys)
     (dist / "SHA256SUMS").write_text("as it was")
     assert (dist / "SHA256SUMS").read_text() == "as it was"
+
+
+@pytest.mark.parametrize("name", ["../evil", "a/b", "/nowhere/evil", "", ".", ".."])
+def test_a_key_is_made_in_its_folder_alone(tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "keys"
+    (folder / "a").mkdir(parents=True)
+    with pytest.raises(SigningError, match="it is no name of a file"):
+        new_key(folder, name, "")
+    assert not [path for path in tmp_path.rglob("*") if path.is_file()]
+
+
+def test_what_is_no_small_file_is_no_key_and_nothing_waits_for_it(dist: Path, tmp_path: Path) -> None:
+    pipe, large = tmp_path / "pipe", tmp_path / "large"
+    os.mkfifo(pipe)
+    large.write_bytes(b"x" * 5000)
+    for path, found in ((pipe, "it is no regular file"), (large, "it has 5000 bytes")):
+        words = ["release", "sign", str(dist), "--key", str(path)]
+        done = subprocess.run(
+            [sys.executable, "-m", "build_tools", *words],
+            cwd=ROOT, capture_output=True, text=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert done.returncode == SigningError.exit_code and found in done.stderr, done.stderr
 
 
 def test_another_password_is_refused(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
