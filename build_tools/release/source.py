@@ -14,17 +14,17 @@ from typing import TYPE_CHECKING, Final
 
 from build_tools.errors import SigningError
 from build_tools.files.run import run
+from build_tools.release import address
 
 if TYPE_CHECKING:
     from build_tools.release.built import Built
 
 #: What a caller types, as an error shows it.
 FORM: Final = "https://HOST/OWNER/REPOSITORY@refs/tags/TAG"
-_HTTP: Final = re.compile(r"(?P<url>https?://[^\s@/]+/[^\s@]+)@(?P<ref>\S+)")
+_HTTP: Final = re.compile(r"(?P<url>https?://(?P<host>[^\s@/]+)/(?P<path>[^\s@]+))@(?P<ref>\S+)")
 _SSH: Final = re.compile(r"ssh://git@(?P<host>[^\s@/:]+)(?::22)?/(?P<path>[^\s@:]+)@(?P<ref>\S+)")
 #: git's short form of an SSH address: git@HOST:OWNER/REPOSITORY.
 _SCP: Final = re.compile(r"git@(?P<host>[^\s@/:]+):(?P<path>[^\s@:/~][^\s@:]*)@(?P<ref>\S+)")
-_LOGIN: Final = re.compile(r"[^\s@/]+://[^\s@/]*@[^\s@/]+/\S+")
 #: A host with a dot is a name on the network. Hosts of services that answer SSH alone have another name for https.
 _HOST: Final = re.compile(r"(?!([a-z-]*-)?(alt)?ssh\.)[a-z0-9-]+(\.[a-z0-9-]+)+", re.IGNORECASE)
 #: git's rule for names of refs, without the rare letters that it allows beside these.
@@ -64,23 +64,30 @@ def parse(text: str) -> Source:
         The source.
 
     Raises:
-        SigningError: it has another form, a login, or no ref.
+        SigningError: it has another form, a login, a query, letters that RFC 3986 does not allow, or no ref.
     """
-    found = _HTTP.fullmatch(text)
-    if found is not None and _REF.fullmatch(found["ref"]):
-        return Source(found["url"], found["ref"])
-    found = _SSH.fullmatch(text) or _SCP.fullmatch(text)
-    if found is not None and _HOST.fullmatch(found["host"]) and _REF.fullmatch(found["ref"]):
-        return Source(f"https://{found['host']}/{found['path']}", found["ref"])
-    raise _refusal(text)
+    found = _HTTP.fullmatch(text) or _SSH.fullmatch(text) or _SCP.fullmatch(text)
+    if found is None or address.has_login(text) or not address.is_address(found["host"], found["path"]):
+        raise _refusal(text)
+    web = "url" in found.re.groupindex
+    if not _REF.fullmatch(found["ref"]) or not (web or _HOST.fullmatch(found["host"])):
+        raise _refusal(text)
+    return Source(found["url"] if web else f"https://{found['host']}/{found['path']}", found["ref"])
 
 
 def _refusal(text: str) -> SigningError:
     """Say what is wrong with a source. A login in it may be a token, which nobody shall read in a log."""
-    shown = re.sub(r"(https?://|://[^/\s@]*:)[^/\s]*@(?=[^/\s]+/)", r"\1...@", text)
-    if text.startswith(("http://", "https://")) and _LOGIN.fullmatch(text):
+    form = _HTTP.fullmatch(text) or _SSH.fullmatch(text) or _SCP.fullmatch(text)
+    web = bool(re.match(r"https?://", text, re.IGNORECASE))
+    if web and address.has_login(text):
         found = "it has a login, which a statement of provenance must not have"
-    elif _HTTP.fullmatch(text) or _SSH.fullmatch(text) or _SCP.fullmatch(text):
+    elif re.search(r"[?#]", text):
+        found = "it has a query or a fragment, which a statement of provenance must not have"
+    elif form is not None and not address.is_address(form["host"], form["path"]):
+        found = (
+            "its address has letters that no address has: quotes, brackets, others than ASCII's, or a % alone"
+        )
+    elif form is not None:
         known = _REF.fullmatch(text.rpartition("@")[2])
         found = (
             "its host answers SSH alone, or is no name on the network"
@@ -89,11 +96,11 @@ def _refusal(text: str) -> SigningError:
         )
     elif text.startswith("ssh://"):
         found = "only ssh://git@HOST/PATH@REF at port 22 has a known https address"
-    elif re.match(r"https?://|\S+@\S+:", text):
+    elif web or re.match(r"\S+@\S+:", text):
         found = "it is not URL@REF with an https address and a branch, tag or commit"
     else:
         found = "it is not the address of a repository"
-    return SigningError(f"sign with --source {shown!r}", found, f"Type --source {FORM}")
+    return SigningError(f"sign with --source {address.shown(text)!r}", found, f"Type --source {FORM}")
 
 
 def refuse_other(root: Path, source: Source, wheels: Mapping[str, Built]) -> None:

@@ -75,12 +75,66 @@ def test_another_form_is_refused_with_what_to_type(text: str, found: str) -> Non
         ("https://user:token@github.com/o/r@main", "it has a login"),
         ("https://token@github.com/o/r@main", "it has a login"),
         ("ssh://git:token@github.com/o/r@main", "has a known https address"),
+        ("https://u:token/en@github.com/o/r@v0.1.0", "it has a login"),
+        ("https://u:a@token/en@github.com/o/r@v0.1.0", "it has a login"),
+        ("https://u:token/en@github.com", "it has a login"),
+        ("https://u:to ken@github.com/o/r@v1", "it has a login"),
+        ("ssh://me:token/token@github.com/o/r@v1", "has a known https address"),
+        ("token:token@github.com:o/r@v1", "it is not URL@REF"),
+        ("user:token/@github.com/o/r@v1", "not the address of a repository"),
+        ("ftp://u:token@github.com/o/r@v1", "not the address of a repository"),
+        ("https://github.com/o/r?token=token@v0.1.0", "it has a query or a fragment"),
+        ("https://github.com/o/r#token@v0.1.0", "it has a query or a fragment"),
+        ("https://github.com/o/r@v0.1.0?access=token", "it has a query or a fragment"),
+        ("ssh://git@github.com/o/r?token@v1", "it has a query or a fragment"),
+        ("git@github.com:o/r?token@v1", "it has a query or a fragment"),
+        ("HTTPS://u:token@github.com/o/r@v1", "it has a login"),
     ],
 )
 def test_a_login_is_refused_and_not_shown(text: str, found: str) -> None:
     with pytest.raises(SigningError, match=found) as error:
         source.parse(text)
     assert "token" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        'o/r"',
+        "o/r'",
+        "o/<r>",
+        "o/r\\s",
+        "o/{r}",
+        "o/r^",
+        "o/r`",
+        "o/r|s",
+        "ö/r",
+        "o/r%",
+        "o/r%2",
+        "o/r%zz",
+        "o/[r]",
+        "o/r\x7f",
+    ],
+)
+@pytest.mark.parametrize("start", ["https://github.com/", "ssh://git@github.com/", "git@github.com:"])
+def test_an_address_has_the_letters_of_rfc_3986(start: str, path: str) -> None:
+    with pytest.raises(SigningError, match="its address has letters that no address has"):
+        source.parse(f"{start}{path}@v1")
+
+
+@pytest.mark.parametrize(
+    "host", ['git"hub.com', "gïthub.com", "git hub.com", "github.com:", "github.com:x", "[::1", "a<b>"]
+)
+def test_a_host_has_the_letters_of_rfc_3986(host: str) -> None:
+    with pytest.raises(SigningError):
+        source.parse(f"https://{host}/o/r@v1")
+
+
+@pytest.mark.parametrize(
+    "url", ["https://[::1]:3000/o/r", f"{URL}%20s", f"{URL}~s+a=b,c", "http://localhost/o/r"]
+)
+def test_an_odd_address_of_rfc_3986_is_taken(url: str) -> None:
+    assert source.parse(f"{url}@v1") == source.Source(url, "v1")
 
 
 def _git(folder: Path, *words: str) -> str:
