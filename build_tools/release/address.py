@@ -24,7 +24,7 @@ def is_address(host: str, path: str) -> bool:
 
 def is_uri(text: str) -> bool:
     """Has it the form of a URI, and no login?"""
-    return bool(_URI.fullmatch(text)) and not has_login(text)
+    return bool(_URI.fullmatch(text)) and not ("://" in text and has_login(text))
 
 
 def has_login(text: str) -> bool:

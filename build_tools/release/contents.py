@@ -1,4 +1,4 @@
-"""What may lie in a folder that is signed: the files of a release, and no secret key."""
+"""Check what lies in a folder that is signed: the files of a release, and no secret key."""
 
 from __future__ import annotations
 

@@ -19,6 +19,7 @@ from zipfile import BadZipFile, ZipFile
 from build_tools.errors import SigningError, WheelError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.run import run
+from build_tools.release import address
 from build_tools.release import source as sources
 from build_tools.release.built import Built
 from build_tools.tools import locks, pins
@@ -35,7 +36,6 @@ OWN_MACHINE: Final = "https://pypi.org/project/aiter-prebuilt/#own-machine-v1"
 LOCKED: Final = ("nox", "build", "torch")
 _BILL: Final = "/sboms/"
 _BILL_TYPE: Final = "application/vnd.cyclonedx+json"
-_URI: Final = re.compile(r"[a-z][a-z0-9+.-]*:[\x21-\x7e]+")
 _COMMIT: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 
 
@@ -54,10 +54,10 @@ class Run:
     def __post_init__(self) -> None:
         """Check the form of each field. Raises SigningError."""
         for option, value in (("builder", self.builder), ("invocation", self.invocation)):
-            if not _URI.fullmatch(value) and (value or option == "builder"):
+            if not address.is_uri(value) and (value or option == "builder"):
                 raise SigningError(
-                    f"sign with --{option} {value!r}",
-                    "it is not a URI",
+                    f"sign with --{option} {address.shown(value)!r}",
+                    "it is not a URI, or has a login",
                     f"Type --{option} https://HOST/PLACE, or leave it out",
                 )
         if self.source:

@@ -181,6 +181,27 @@ def test_refuses_words_that_identify_nothing(option: str, value: str) -> None:
         Run(**{option: value})
 
 
+@pytest.mark.parametrize("option", ["builder", "invocation"])
+def test_an_address_of_a_builder_or_a_run_is_a_uri_without_a_login(option: str) -> None:
+    for value in (
+        "https://u:secret@site/x",
+        "https://u:secret/x@git.site/x",
+        'https://site/"x"',
+        "https://s\xefte/x",
+        "https://site/%x",
+    ):
+        with pytest.raises(SigningError, match=f"sign with --{option}") as error:
+            Run(**{option: value})
+        assert "secret" not in str(error.value)
+    for value in (
+        "https://site/o/r/w.yml@refs/tags/v1",
+        "https://site/x?a=1&b=%20#c",
+        "urn:x:a@b",
+        "https://site:80/a@b.org/c",
+    ):
+        Run(**{option: value})
+
+
 def test_the_command_writes_statements_that_are_in_order(
     wheel: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
