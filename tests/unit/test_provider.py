@@ -343,6 +343,17 @@ def test_every_pipeline_calls_every_step(path: Path) -> None:
     assert re.search(rf"\b{count}\b", text) and not re.search("@[A-Z]+@", text)
 
 
+def test_what_floats_is_on_the_page_of_pins() -> None:
+    page = (ROOT / "docs" / "pins.md").read_text(encoding="utf-8")
+    floats = page.partition("\n## What floats\n")[2].partition("\n## ")[0]
+    files = [ROOT / path for path in matrix.PIPELINES] + sorted((ROOT / "ci").glob("*.Dockerfile"))
+    words = r"(?:image: |name: |ARG BASE=)([a-z./]+:[0-9][\w.-]*)|runs-on: (\S+)|(apt)-get"
+    found = {
+        word for path in files for row in re.findall(words, path.read_text("utf-8")) for word in row if word
+    }
+    assert {"docker:28-dind", "apt"} < found and all(f"`{word}`" in floats for word in found), found
+
+
 def test_the_script_is_executable_and_posix() -> None:
     path = ROOT / "ci" / "provider.sh"
     assert os.access(path, os.X_OK)
