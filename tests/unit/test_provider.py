@@ -343,6 +343,15 @@ def test_every_pipeline_calls_every_step(path: Path) -> None:
     assert re.search(rf"\b{count}\b", text) and not re.search("@[A-Z]+@", text)
 
 
+@pytest.mark.parametrize("path", matrix.PIPELINES, ids=str)
+def test_the_first_job_of_every_pipeline_knows_the_source(path: Path) -> None:
+    text = (ROOT / path).read_text(encoding="utf-8")
+    job = re.search(r"SOURCE=\S+ ci/provider\.sh plan|ci/provider\.sh plan\n +env:\n +SOURCE: ", text)
+    assert job is not None
+    last = text.rindex("SOURCE")
+    assert last > job.end(), "publish's"
+
+
 def test_what_floats_is_on_the_page_of_pins() -> None:
     page = (ROOT / "docs" / "pins.md").read_text(encoding="utf-8")
     floats = page.partition("\n## What floats\n")[2].partition("\n## ")[0]
