@@ -29,10 +29,14 @@ NAME: Final = f"aiter_prebuilt-{VERSION}.build.json"
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """At which commit a wheel was packed, and its bundle built if that was another. Both are "" where nobody knows."""
+    """At which commit a wheel was packed, and its bundle built if that was another. Both are "" where nobody knows.
+
+    ``ck``: which set of Composable Kernel's instances ``build --ck`` was asked for; "" without a bundle that has some.
+    """
 
     commit: str
     bundle: str
+    ck: str = ""
 
     @property
     def one(self) -> str:
@@ -59,7 +63,10 @@ def write(folder: Path, wheels: Iterable[Path], commit: str, bundles: Path | Non
     for path in wheels:
         row = {"commit": commit, "contents": _contents(path)}
         other = commit if bundles is None else _bundle(path, bundles, commit)
-        rows[path.name] = row if other == commit else {**row, "bundle": other}
+        asked = "" if bundles is None else _ck(path, bundles)
+        rows[path.name] = (
+            row | ({} if other == commit else {"bundle": other}) | ({"ck": asked} if asked else {})
+        )
     told = {"edition": EDITION, "wheels": rows}
     write_atomic(folder / NAME, (json.dumps(told, indent=1, sort_keys=True) + "\n").encode())
     return folder / NAME
@@ -78,7 +85,7 @@ def known(wheels: Iterable[Path]) -> dict[str, Built]:
             read[path.parent] = _read(path.parent)
         row = read[path.parent].get(path.name)
         if row is not None and row["contents"] == _contents(path):
-            found[path.name] = Built(row["commit"], row.get("bundle", row["commit"]))
+            found[path.name] = Built(row["commit"], row.get("bundle", row["commit"]), row.get("ck", ""))
     return found
 
 
@@ -114,10 +121,19 @@ def differences(wheels: Iterable[Path], commit: str) -> Iterator[str]:
 
 def _bundle(wheel: Path, bundles: Path, commit: str) -> str:
     """Return the commit of the wheel's bundle; ``commit`` if the wheel has none."""
-    with ZipFile(wheel) as archive:
-        names = [name.rpartition("/")[2] for name in archive.namelist() if name.endswith(BUNDLE)]
-    found = {notes.commit_of(bundles / name) for name in names}
+    found = {notes.commit_of(path) for path in _bundles(wheel, bundles)}
     return found.pop() if len(found) == 1 else "" if found else commit
+
+
+def _ck(wheel: Path, bundles: Path) -> str:
+    """Return the set of Composable Kernel's instances that the notes of the wheel's bundles tell; "" for none, or two."""
+    found = {str(notes.read(path).get("ck") or "") for path in _bundles(wheel, bundles)}
+    return found.pop() if len(found) == 1 else ""
+
+
+def _bundles(wheel: Path, bundles: Path) -> list[Path]:
+    with ZipFile(wheel) as archive:
+        return [bundles / name.rpartition("/")[2] for name in archive.namelist() if name.endswith(BUNDLE)]
 
 
 def _read(folder: Path) -> dict[str, Any]:
@@ -130,7 +146,7 @@ def _read(folder: Path) -> dict[str, Any]:
             raise ValueError(f"it is of edition {told['edition']!r}")
         return {
             str(name): {"commit": str(row["commit"]), "contents": str(row["contents"])}
-            | ({"bundle": str(row["bundle"])} if "bundle" in row else {})
+            | {key: str(row[key]) for key in ("bundle", "ck") if key in row}
             for name, row in told["wheels"].items()
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:

@@ -101,6 +101,7 @@ def statement(
     source = _source(one, repository)
     other = {} if row.bundle == commit else {"bundleCommit": row.bundle}
     parameters = {"repository": repository.url, "ref": repository.ref} if repository else {}
+    parameters |= {"ck": row.ck} if row.ck else {}
     metadata = {"metadata": {"invocationId": made.invocation}} if made.invocation else {}
     return {
         "_type": STATEMENT,

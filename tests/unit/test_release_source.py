@@ -17,7 +17,7 @@ from build_tools.files.filehash import sha256_file
 from build_tools.files.run import run
 from build_tools.pack import notes
 from build_tools.pack.archive import write_members
-from build_tools.release import built, source
+from build_tools.release import built, provenance, source
 from build_tools.release.built import Built
 from build_tools.release.sign import new_key
 from build_tools.verbs import options
@@ -220,6 +220,21 @@ def test_a_bundle_that_was_built_at_another_commit_is_noted_and_said(tmp_path: P
     assert built.known([wheel])[wheel.name] == Built("b" * 40, "a" * 40)
     (line,) = built.differences([wheel, plain], "b" * 40)
     assert f"its bundle was built at {'a' * 40} and packed at {'b' * 40}" in line
+
+
+def test_the_set_of_instances_that_the_build_was_asked_for_is_in_the_statement(tmp_path: Path) -> None:
+    bundles, dist = tmp_path / "bundles", tmp_path / "dist"
+    bundles.mkdir()
+    wheel, plain = dist / "aiter_prebuilt_gfx942_ck-1-py3-none-any.whl", _wheel(dist, "aiter-prebuilt", "1")
+    write_members(wheel, {"aiter_prebuilt_bundles/gfx942-ck-full.apb": b"bundle"})
+    notes.write(bundles / "gfx942-ck-full.apb", {"ck": "curated"})
+    built.write(dist, [wheel, plain], "b" * 40, bundles)
+    built.write(dist, [plain], "b" * 40, bundles)
+    rows = built.known([wheel, plain])
+    assert (rows[wheel.name].ck, rows[plain.name].ck) == ("curated", "")
+    for path, wanted in ((wheel, {"ck": "curated"}), (plain, {})):
+        told = provenance.statement(path, rows[path.name], "b" * 40, [], provenance.Run())
+        assert told["predicate"]["buildDefinition"]["externalParameters"] == wanted
 
 
 def test_a_service_asks_before_anything_is_installed() -> None:
