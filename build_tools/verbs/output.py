@@ -16,8 +16,8 @@ JSON_VERSION: Final = 1
 
 #: Columns of a report that people read in a pipe, as they do on a terminal.
 REPORT: Final = 80
-#: Columns of a table in a pipe whose words fit no 80.
-_WIDEST: Final = 160
+#: Columns of a table in a pipe whose words fit no 80: people search a log for names.
+WIDEST: Final = 160
 
 
 def console(columns: int = REPORT) -> Console:
@@ -41,10 +41,10 @@ def print_table(title: str, columns: list[str], rows: Iterable[Iterable[object]]
     if not sys.stdout.isatty():
         fitting = _widths([columns, *cells], REPORT - 3 * len(columns) - 1)
         total = sum(fitting) + 3 * len(columns) + 1
-        if total <= _WIDEST:
+        if total <= WIDEST:
             widths, shown = [*fitting], console(max(total, REPORT))
         else:
-            shown = console(_WIDEST)
+            shown = console(WIDEST)
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column, overflow="fold", width=width)
     for row in cells:

@@ -93,11 +93,11 @@ def test_figures_count_what_was_built(tab: Tab) -> None:
     ]
 
 
-def test_a_time_of_the_embedded_device_says_so(tab: Tab) -> None:
+def test_a_time_of_the_emulator_says_so(tab: Tab) -> None:
     page = tab.go("times")
     rows = page.locator("main .table").first.locator("tbody tr")
     assert ["emulator" in text for text in rows.all_inner_texts()] == [False, True]
-    page.fill("#search", "embedded")
+    page.fill("#search", "emulator")
     assert rows.count() == 1 and "in place of an MI300X" in rows.inner_text()
 
 

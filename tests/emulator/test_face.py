@@ -252,7 +252,7 @@ def test_nothing_to_execute_on(surroundings: dict[str, str]) -> None:
         path for path in surroundings["AITER_PREBUILT_BUNDLES"].split(os.pathsep) if "gfx942-ck-free" in path
     )
     found = document(
-        surroundings, 2, "verify", "--execute", AITER_PREBUILT_BUNDLES=only, AITER_PREBUILT_EMULATOR="gfx950"
+        surroundings, 3, "verify", "--execute", AITER_PREBUILT_BUNDLES=only, AITER_PREBUILT_EMULATOR="gfx950"
     )
     assert found["executions"] == [] and all(row["ok"] for row in found["bundles"])
     assert document(surroundings, 0, "verify")["executions"] is None
@@ -277,7 +277,7 @@ def test_preload_loads_everything_and_names_what_fails(surroundings: dict[str, s
     failed = [row for row in found["loaded"] if not row["ok"]]
     assert 0 < len(failed) < len(FUNCTIONS) and all("BundleDamagedError" in row["problem"] for row in failed)
     assert (
-        document(surroundings, 2, "preload", AITER_PREBUILT_EMULATOR="gfx942", AITER_PREBUILT_BUNDLES=source)[
+        document(surroundings, 3, "preload", AITER_PREBUILT_EMULATOR="gfx942", AITER_PREBUILT_BUNDLES=source)[
             "loaded"
         ]
         == []

@@ -159,7 +159,7 @@ def test_bench_prints_the_counters_that_were_asked_for() -> None:
 
 def test_bench_without_a_device_says_how_to_get_one() -> None:
     done = command(
-        "aiter_prebuilt", "bench", "rms_norm", "M=1", "N=8", AITER_PREBUILT_HIP="/nonexistent", expect=1
+        "aiter_prebuilt", "bench", "rms_norm", "M=1", "N=8", AITER_PREBUILT_HIP="/nonexistent", expect=3
     )
     assert "NoDeviceError" in done.stderr and "aiter-prebuilt-emulator run" in done.stderr
 

@@ -310,7 +310,7 @@ def test_the_verb_writes_a_stream(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "error", "said"),
     [
-        (["--target", "gfx90a"], UnknownTargetError, "did you mean 'gfx950'"),
+        (["--target", "gfx90a"], UnknownTargetError, "gfx90a (MI200) is not supported"),
         (["--target", "gfx942", "--operator", "softmaxx"], UsageError, "did you mean 'softmax'"),
     ],
 )

@@ -72,7 +72,7 @@ def test_with_bundles_only_what_was_built_counts(manifest: Manifest, tmp_path: P
 def test_names_that_nobody_knows_are_refused(manifest: Manifest) -> None:
     with pytest.raises(UsageError, match="'foo': not a profile"):
         compute(manifest, "foo", TARGETS, None)
-    with pytest.raises(UnknownTargetError, match="did you mean 'gfx942'"):
+    with pytest.raises(UnknownTargetError, match="Did you mean 'gfx942'"):
         compute(manifest, "ck-free", ("gfx94",), None)
 
 

@@ -56,7 +56,7 @@ def test_recipes_say_what_the_manifest_says(folder: Path) -> None:
 def test_profiles_and_targets_are_filters(folder: Path) -> None:
     assert {job.target.name for job in plan_of(folder, targets=("gfx950",)).jobs} == {"gfx950"}
     assert plan_of(folder, profiles=("ck-full",)).jobs == ()
-    with pytest.raises(UnknownTargetError, match="did you mean 'gfx942'"):
+    with pytest.raises(UnknownTargetError, match="Did you mean 'gfx942'"):
         plan_of(folder, targets=("gfx94",))
     with pytest.raises(UsageError, match="did you mean 'ck-free'"):
         plan_of(folder, profiles=("ckfree",))

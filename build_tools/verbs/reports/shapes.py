@@ -10,7 +10,7 @@ import click
 
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
-from build_tools.verbs.output import console, print_json, say_stale
+from build_tools.verbs.output import WIDEST, console, print_json, say_stale
 
 if TYPE_CHECKING:
     from aiter_prebuilt.contract.calls import Call
@@ -84,7 +84,7 @@ def shapes(
     if as_json:
         print_json(found.as_json())
     else:
-        render(found, console())
+        render(found, console(WIDEST))
         say_stale(found.stale)
     if strict and (left := found.without()):
         first = left[0]
