@@ -1,4 +1,4 @@
-"""What all records of the manifests are made of: names, targets and plain values."""
+"""Parts of all records of the manifests: names, targets and plain values."""
 
 from __future__ import annotations
 
