@@ -6,8 +6,6 @@ Python's standard library only: ci/provider.sh asks before anything is installed
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
 import re
 import stat
@@ -15,12 +13,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from build_tools.release.secret_key import LIMIT, is_secret_key
+
 #: The first line of a key's file. It is not a part of the key.
 _COMMENT: Final = "untrusted comment:"
-#: Algorithm, key derivation, checksum's algorithm, salt, two limits, number, both keys and checksum: minisign's struct of a key.
-_BYTES: Final = 2 + 2 + 2 + 32 + 8 + 8 + 8 + 64 + 32
-#: A file of a key has two lines. More is read of none.
-_LIMIT: Final = 4096
 _FIX: Final = "Set it to the secret key, to its second line, or to a file with it"
 
 
@@ -50,11 +48,11 @@ def _read(path: str) -> str:
         if not stat.S_ISREG(Path(path).stat().st_mode):
             raise ValueError(f"{path} is no regular file. {_FIX}")
         with Path(path).open("rb") as file:
-            data = file.read(_LIMIT + 1)
+            data = file.read(LIMIT + 1)
     except OSError as error:
         raise ValueError(f"the file {path} cannot be read: {error.strerror}. {_FIX}") from error
-    if len(data) > _LIMIT:
-        raise ValueError(f"the file {path} has more than {_LIMIT} bytes, so that it is no key. {_FIX}")
+    if len(data) > LIMIT:
+        raise ValueError(f"the file {path} has more than {LIMIT} bytes, so that it is no key. {_FIX}")
     return data.decode("utf-8", "replace")
 
 
@@ -64,11 +62,7 @@ def _line(text: str, where: str) -> str:
     if len(keys) != 1:
         found = "one line" if len(lines) == 1 else f"{len(lines)} lines"
         raise ValueError(f"{where} has {found}, and a minisign secret key has a comment and one line. {_FIX}")
-    try:
-        data = base64.b64decode(keys[0], validate=True)
-    except (binascii.Error, ValueError):
-        data = b""
-    if len(data) != _BYTES or data[:2] != b"Ed":
+    if not is_secret_key(keys[0]):
         raise ValueError(f"{where} is no minisign secret key, and no file of that name is here. {_FIX}")
     return keys[0]
 

@@ -12,6 +12,7 @@ from build_tools.generate import (
     api_reference,
     call_forms,
     command_pages,
+    emulator_products,
     environment_variables,
     exit_codes,
     exports,
@@ -50,6 +51,7 @@ def outputs(manifest: Manifest, root: Path) -> dict[Path, str]:
         Path(exit_codes.FILE): exit_codes.page(),
         Path(environment_variables.FILE): environment_variables.page(),
         Path(targets.FILE): targets.text(manifest.targets),
+        Path(emulator_products.FILE): emulator_products.text(),
         GENERATED
         / "__init__.py": f'"""Written by `{COMMAND}` from the manifests: one module a family. Do not edit."""\n',
         REFUSALS

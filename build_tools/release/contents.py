@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import stat
 from collections.abc import Iterator
@@ -12,12 +10,8 @@ from typing import Final
 
 from aiter_prebuilt.contract.signature import SUMS
 from build_tools.errors import SigningError
+from build_tools.release.secret_key import LIMIT, is_secret_key
 
-#: A file with a key of minisign's has two lines of some hundred bytes; no key has more than this.
-KEY_LIMIT: Final = 4096
-#: Bytes of a secret key, which its second line holds in base64.
-_KEY_BYTES: Final = 158
-_KEY: Final = re.compile(rb"Ed(Sc|\0\0)B2", re.DOTALL)
 _PARTS: Final = re.compile(
     rf".+\.whl(\.provenance\.json)?|aiter_prebuilt-.+\.(build|release)\.json|{SUMS}(\..+)?", re.DOTALL
 )
@@ -56,19 +50,9 @@ def refuse_secrets(folder: Path) -> None:
 
 def _secrets(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.stat().st_size <= KEY_LIMIT and _has_key(path.read_bytes()):
+        small = path.is_file() and path.stat().st_size <= LIMIT
+        if small and any(map(is_secret_key, path.read_bytes().split())):
             yield path.relative_to(folder).as_posix()
-
-
-def _has_key(data: bytes) -> bool:
-    for line in data.split():
-        try:
-            key = base64.b64decode(line, validate=True)
-        except binascii.Error:
-            continue
-        if len(key) == _KEY_BYTES and _KEY.match(key):
-            return True
-    return False
 
 
 def check_key_file(path: Path) -> None:
@@ -81,5 +65,5 @@ def check_key_file(path: Path) -> None:
     found = path.stat()
     if not stat.S_ISREG(found.st_mode):
         raise ValueError("it is no regular file")
-    if found.st_size > KEY_LIMIT:
-        raise ValueError(f"it has {found.st_size} bytes, and a key's file has no more than {KEY_LIMIT}")
+    if found.st_size > LIMIT:
+        raise ValueError(f"it has {found.st_size} bytes, and a key's file has no more than {LIMIT}")

@@ -5,14 +5,9 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Iterable, Sequence
-from typing import Final, NoReturn
+from typing import NoReturn
 
-#: Products, as people type them for ``--devices`` -> target.
-PRODUCTS: Final = {
-    "mi300": "gfx942", "mi300a": "gfx942", "mi300x": "gfx942", "mi308x": "gfx942", "mi325x": "gfx942", "mi350": "gfx950",
-    "mi350x": "gfx950", "mi355x": "gfx950",
-}  # fmt: skip
-TARGETS: Final = ("gfx942", "gfx950")
+from aiter_prebuilt_emulator.products import PRODUCTS, TARGETS
 
 
 class Parser(argparse.ArgumentParser):

@@ -151,7 +151,7 @@ def test_the_emulator_is_offered_for_installation_only_where_it_is_missing(
     monkeypatch.setattr(
         device, "probe", lambda vendor: DriverFacts(vendor, error=f"Cannot open the {vendor} driver.")
     )
-    monkeypatch.setattr(doctor_text, "find_spec", lambda name: object() if here else None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: object() if here else None)
     lines = doctor_text.lines(doctor.examine())
     assert any("[emulator]" in line for line in lines) != here
     assert any("aiter-prebuilt-emulator run" in line for line in lines)

@@ -12,7 +12,6 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentDTypeError, ArgumentKindError, UnsupportedError  # noqa: E402
@@ -26,12 +25,6 @@ def handed(function: Any, *args: Any, **words: Any) -> tuple[Any, list[Any], lis
         result = function(*args, **words)
     (only,) = seen
     return result, *only
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
 
 
 @pytest.fixture

@@ -31,13 +31,13 @@ def test_settings_copies_and_places_are_those_of_the_lines(tmp_path: Path) -> No
     (tmp_path / "context" / "folder").mkdir(parents=True)
     for name in ("a", "folder/b"):
         (tmp_path / "context" / name).write_text(name, encoding="utf-8")
-    text = 'FROM x\nARG WORD=one\nENV A=${WORD} PATH=/opt:$PATH\nWORKDIR /work\nCOPY a ./\nCOPY folder to\nCMD ["x", "y"]\n'
+    text = 'FROM x\nARG WORD=one\nENV A=${WORD} PATH=/opt:$PATH\nWORKDIR /place\nCOPY a ./\nCOPY folder to\nCMD ["x", "y"]\n'
     image = Image(tmp_path / "image")
     dockerfile.build(dockerfile.lines_of(text), image, tmp_path / "context", {"WORD": "two"})
     assert image.variables["A"] == "two" and image.variables["PATH"].startswith("/opt:/usr/local")
-    assert (image.place, image.command) == ("/work", ("x", "y"))
+    assert (image.place, image.command) == ("/place", ("x", "y"))
     found = {str(path.relative_to(image.folder)) for path in image.folder.rglob("*") if path.is_file()}
-    assert found == {"work/a", "work/to/b"}
+    assert found == {"place/a", "place/to/b"}
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -67,7 +67,7 @@ def test_a_build_image_has_folders_that_any_user_id_can_write_and_no_other() -> 
     later = [line.word for line in lines[opened + 1 :]]
     assert later == ["USER", "CMD"], "a later line of root's could add files that others cannot write"
     (settings,) = (line.rest for line in lines if line.word == "ENV")
-    assert "HOME=/work/build/home" in settings and "AITER_PREBUILT_CACHE=/work/build/cache" in settings
+    assert "HOME=/project/build/home" in settings and "AITER_PREBUILT_CACHE=/project/build/cache" in settings
 
 
 def test_the_build_s_packages_come_by_hash() -> None:

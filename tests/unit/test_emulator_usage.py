@@ -6,7 +6,7 @@ import pytest
 
 from aiter_prebuilt.contract.products import PRODUCTS
 from aiter_prebuilt.contract.targets import AMD
-from aiter_prebuilt_emulator import usage
+from aiter_prebuilt_emulator import products, usage
 from aiter_prebuilt_emulator.__main__ import main
 
 
@@ -40,6 +40,6 @@ def test_names_the_word_that_was_meant(
 
 
 def test_a_product_stands_for_its_target() -> None:
-    assert {name: target for name, target in PRODUCTS.items() if target in AMD} == usage.PRODUCTS
+    assert {name: target for name, target in PRODUCTS.items() if target in AMD} == products.PRODUCTS
     assert usage.devices("MI300X:cus=8:memory=8G,gfx950,mi355x") == "gfx942:cus=8:memory=8G,gfx950,gfx950"
     assert usage.devices("") == ""

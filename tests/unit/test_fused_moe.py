@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,20 +17,6 @@ from aiter_prebuilt.ops._fused_moe import MoeCall  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
 TOKENS, EXPERTS, TOPK, WIDTH, COLUMNS = 5, 4, 2, 128, 128
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
-
-
-@pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
-    """torch.compile with nothing left over from another test; a graph break is an error."""
-    torch._dynamo.reset()
-    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
-    torch._dynamo.reset()
 
 
 def _weight(rows: int, columns: int, kind: Any, quant_type: int) -> tuple[Any, Any, Any]:

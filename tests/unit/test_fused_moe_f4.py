@@ -21,12 +21,6 @@ E, TOPK, H, EI = 3, 2, 256, 256
 _FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
 
 
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
-
-
 @pytest.fixture
 def served(library: Any) -> Iterator[Any]:
     """``fused_moe`` of 16 rows, compiled; a graph break is an error."""

@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 
 TOKENS, EXPERTS, K = 5, 64, 6
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    yield from torch_kernels.registered()
-
-
-@pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
-    torch._dynamo.reset()
-    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
-    torch._dynamo.reset()
 
 
 def _gate(compiled: Any, logits: Any, columns: int, *given: Any, **options: Any) -> tuple[Any, Any]:

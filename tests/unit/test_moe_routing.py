@@ -9,18 +9,11 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 
 _FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
 
 
 @pytest.fixture

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentKindError, UnsupportedError  # noqa: E402
@@ -22,12 +20,6 @@ MOST = {torch.uint8: 6.0, torch.float8_e4m3fn: 448.0, torch.float8_e5m2: 57344.0
 OFF = {torch.uint8: 2.0**-2, torch.float8_e4m3fn: 2.0**-4, torch.float8_e5m2: 2.0**-3}
 #: The smallest number whose distance to its neighbours grows with it.
 LEAST = {torch.uint8: 1.0, torch.float8_e4m3fn: 2.0**-6, torch.float8_e5m2: 2.0**-14}
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
 
 
 @pytest.mark.parametrize("kind", KINDS)

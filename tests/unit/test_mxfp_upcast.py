@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentKindError  # noqa: E402
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 FP4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
 
 
 def numbers(codes: Any, scales: Any, axis: int) -> Any:

@@ -41,6 +41,8 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("provider.sh", "matrix_units.py", "matrix.json", "release_key.py"):
         shutil.copy(ROOT / "ci" / name, tmp_path / "ci" / name)
     shutil.copytree(ROOT / "build_tools" / "locks", tmp_path / "build_tools" / "locks")
+    for name in ("__init__.py", "release"):
+        (tmp_path / "build_tools" / name).symlink_to(ROOT / "build_tools" / name)
     programs = tmp_path / "build" / "provider" / "bin"
     programs.mkdir(parents=True)
     (programs.parent / "made").write_text(made_of("nox"), encoding="utf-8")
@@ -108,7 +110,7 @@ def test_plan_refuses_a_source_that_publish_would_refuse(checkout: Path) -> None
     shutil.copy(ROOT / "ci" / "release_source.py", checkout / "ci")
     for name in ("build_tools", "src"):
         (checkout / name / "link").parent.mkdir(parents=True, exist_ok=True)
-    for name in ("__init__.py", "errors.py", "files", "release"):
+    for name in ("errors.py", "files"):
         (checkout / "build_tools" / name).symlink_to(ROOT / "build_tools" / name)
     (checkout / "src" / "aiter_prebuilt").symlink_to(ROOT / "src" / "aiter_prebuilt")
     for words in (("plan",), ("publish", "--install-only")):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,20 +15,6 @@ from aiter_prebuilt.errors import UnsupportedError  # noqa: E402
 
 BF16, FP8 = torch.bfloat16, torch_kernels.FP8
 ROWS, Q, K = 3, 256, 64
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
-
-
-@pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
-    """torch.compile with nothing left over from another test; a graph break is an error."""
-    torch._dynamo.reset()
-    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
-    torch._dynamo.reset()
 
 
 def _tensors() -> dict[str, Any]:

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch")
 
-from support import torch_kernels  # noqa: E402
 
 import aiter_prebuilt as ap  # noqa: E402
 from aiter_prebuilt.errors import ArgumentShapeError, UnsupportedError  # noqa: E402
 from aiter_prebuilt.ops import _sequence_lists as lists  # noqa: E402
 
 BF16 = torch.bfloat16
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    yield from torch_kernels.registered()
-
-
-@pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
-    torch._dynamo.reset()
-    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
-    torch._dynamo.reset()
 
 
 def numbers(*values: int) -> Any:

@@ -23,12 +23,6 @@ ROOT = Path(__file__).resolve().parents[2]
 BF16 = torch.bfloat16
 
 
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
-
-
 def _samples() -> list[Any]:
     torch.manual_seed(11)
     return [pytest.param(name, args, id=f"{name}-{label}") for name, label, args in torch_kernels.samples()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -17,20 +16,6 @@ from aiter_prebuilt.errors import ArgumentError, ArgumentShapeError, Unsupported
 from aiter_prebuilt.execute.record import instead  # noqa: E402
 
 BF16, FP8, INT8 = torch.bfloat16, torch_kernels.FP8, torch.int8
-
-
-@pytest.fixture(scope="module")
-def library() -> Iterator[Any]:
-    """The registrations, with the references as kernels for CPU tensors."""
-    yield from torch_kernels.registered()
-
-
-@pytest.fixture
-def compiled(library: Any) -> Iterator[Any]:
-    """torch.compile with nothing left over from another test; a graph break is an error."""
-    torch._dynamo.reset()
-    yield lambda function: torch.compile(function, fullgraph=True, backend="eager")
-    torch._dynamo.reset()
 
 
 def _values(rows: int, columns: int) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from importlib.util import find_spec
 from typing import Any, Final
 
 from aiter_prebuilt.bundles import extras
@@ -89,10 +88,8 @@ def _conclusion(report: dict[str, Any]) -> list[str]:
         count = len(report["problems"])
         text = f"Not ready: {count} problem{'s' if count > 1 else ''}."
         return [styled(text, "red"), *([f"Run: {report['install']}"] if report["install"] else [])]
-    here = find_spec("aiter_prebuilt_emulator") is not None
     return [
         "No GPU is here that a bundle serves. You can list, explain and verify kernels.",
         "To run them, install ROCm's HIP runtime, or use the emulator:",
-        *([] if here else [f"    {extras.pip_line('emulator')}"]),
-        "    aiter-prebuilt-emulator run -- aiter-prebuilt verify --execute",
+        *(f"    {line}" for line in extras.emulated("aiter-prebuilt verify --execute").split(" && ")),
     ]
