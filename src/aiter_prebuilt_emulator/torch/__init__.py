@@ -46,6 +46,7 @@ def install() -> None:
     for name in ("AITER_PREBUILT_HIP", "TRITON_LIBHIP_PATH"):
         os.environ[name] = path
     from aiter_prebuilt_emulator.torch_device import (
+        accelerator,
         autograd,
         compiler,
         cuda,
@@ -60,6 +61,7 @@ def install() -> None:
     )
 
     cuda.install()
+    accelerator.install()
     compiler.install()
     defaults.install()
     functions.install()

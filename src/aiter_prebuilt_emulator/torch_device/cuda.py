@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Callable
-from functools import cache, wraps
+from functools import cache
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -50,7 +49,7 @@ def get_device_properties(device: Any = None) -> SimpleNamespace:
     return SimpleNamespace(
         name=get_device_name(ordinal),
         gcnArchName=arch.group().decode() if arch else "",
-        total_memory=_memory(ordinal)[1],
+        total_memory=mem_get_info(ordinal)[1],
         is_integrated=0,
         is_multi_gpu_board=0,
         uuid=f"embedded-{ordinal}",
@@ -91,17 +90,26 @@ def synchronize(device: Any = None) -> None:
         driver.call("hipDeviceSynchronize")
 
 
-def _memory(device: Any = None) -> tuple[int, int]:
-    free, total = ctypes.c_size_t(), ctypes.c_size_t()
-    with memory.current(streams.index_of(device)):
-        driver.call("hipMemGetInfo", ctypes.byref(free), ctypes.byref(total))
-    return free.value, total.value
+def mem_get_info(device: Any = None) -> tuple[int, int]:
+    """Bytes that are free, and all."""
+    return memory.free_and_total(streams.index_of(device))
 
 
 def memory_allocated(device: Any = None) -> int:
     """Bytes in use."""
-    free, total = _memory(device)
+    free, total = mem_get_info(device)
     return total - free
+
+
+def max_memory_allocated(device: Any = None) -> int:
+    """Bytes that were in use at most, since the start or the last reset."""
+    return max(memory.PEAKS.get(streams.index_of(device), 0), memory_allocated(device))
+
+
+def reset_peak_memory_stats(device: Any = None) -> None:
+    """Let the peak begin at what is in use now."""
+    ordinal = streams.index_of(device)
+    memory.PEAKS[ordinal] = memory_allocated(ordinal)
 
 
 class device:  # noqa: N801 - torch's name
@@ -125,18 +133,20 @@ class device_of(device):  # noqa: N801 - torch's name
         super().__init__(memory.ordinal_of(obj))
 
 
-def _stats(device: Any = None) -> dict[str, int]:
-    used = memory_allocated(device)
+def memory_stats(device: Any = None) -> dict[str, int]:
+    """Return those of torch's numbers that are known without a pool."""
+    used, peak = memory_allocated(device), max_memory_allocated(device)
     return {
         "allocated_bytes.all.current": used,
-        "allocated_bytes.all.peak": used,
+        "allocated_bytes.all.peak": peak,
         "reserved_bytes.all.current": used,
+        "reserved_bytes.all.peak": peak,
     }
 
 
 def _summary(device: Any = None, abbreviated: bool = False) -> str:
     del abbreviated
-    free, total = _memory(device)
+    free, total = mem_get_info(device)
     return f"{get_device_name(device)}: {total - free} of {total} bytes in use; the emulator keeps no pools"
 
 
@@ -171,31 +181,22 @@ def _names() -> dict[str, Any]:
         "_lazy_init": lambda: None,
         "_is_compiled": lambda: True,
         "is_bf16_supported": lambda *_, **__: True,
-        "mem_get_info": _memory,
+        "mem_get_info": mem_get_info,
         "memory_allocated": memory_allocated,
         "memory_reserved": memory_allocated,
-        "max_memory_allocated": memory_allocated,
-        "max_memory_reserved": memory_allocated,
-        "memory_stats": _stats,
+        "max_memory_allocated": max_memory_allocated,
+        "max_memory_reserved": max_memory_allocated,
+        "memory_stats": memory_stats,
         "memory_summary": _summary,
-        "reset_peak_memory_stats": lambda *_: None,
+        "reset_peak_memory_stats": reset_peak_memory_stats,
         "reset_accumulated_memory_stats": lambda *_: None,
         "empty_cache": lambda: None,
         "ipc_collect": lambda: None,
         "can_device_access_peer": lambda first, second: streams.index_of(first) != streams.index_of(second),
         "utilization": lambda *_: 0,
+        "get_allocator_backend": lambda: "native",
         "_device_count_nvml": device_count,
     }  # fmt: skip
-
-
-def _another(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a second function that calls the first: Dynamo registers one handler for each object."""
-
-    @wraps(function)
-    def call(*args: Any, **keywords: Any) -> Any:
-        return function(*args, **keywords)
-
-    return call
 
 
 def install() -> None:
@@ -204,16 +205,9 @@ def install() -> None:
         driver.call("hipInit", 0)
     for name, value in _names().items():
         setattr(torch.cuda, name, value)
+        if hasattr(torch.cuda.memory, name):
+            setattr(torch.cuda.memory, name, value)
     generators.install(device_count())
     torch.version.hip = HIP_VERSION
     native: Any = torch._C
     native._cuda_getCurrentRawStream = lambda ordinal: streams.current_stream(ordinal).cuda_stream
-    accelerator: Any = torch.accelerator
-    accelerator.is_available = lambda: device_count() > 0
-    accelerator.device_count = device_count
-    accelerator.current_accelerator = lambda *_, **__: torch.device("cuda")
-    accelerator.current_device_index = accelerator.current_device_idx = current_device
-    accelerator.set_device_index = accelerator.set_device_idx = set_device
-    accelerator.synchronize = _another(synchronize)
-    accelerator.current_stream = _another(streams.current_stream)
-    accelerator.set_stream = _another(streams.set_stream)

@@ -20,8 +20,12 @@ from aiter_prebuilt_emulator.torch_device import driver
 #: Address -> ordinal of a device; of pinned memory -1.
 BLOCKS: Final[dict[int, int]] = {}
 PINNED: Final = -1
+#: Storage over pinned memory, by its address in torch -> the device that sees it: view_of_pinned().
+_UNIFIED: Final[dict[int, int]] = {}
 #: Address -> the streams of record_stream().
 _USERS: Final[dict[int, list[Any]]] = {}
+#: Ordinal of a device -> the most bytes that were in use there after an allocation.
+PEAKS: Final[dict[int, int]] = {}
 _NON_BLOCKING: Final = 1
 _NO_TIMING: Final = 2
 _DWORD: Final = 4
@@ -77,6 +81,14 @@ def select(ordinal: int) -> None:
     STATE.device = ordinal
 
 
+def free_and_total(ordinal: int) -> tuple[int, int]:
+    """Bytes of a device that are free, and all."""
+    free, total = ctypes.c_size_t(), ctypes.c_size_t()
+    with current(ordinal):
+        driver.call("hipMemGetInfo", ctypes.byref(free), ctypes.byref(total))
+    return free.value, total.value
+
+
 def place_of(tensor: torch.Tensor) -> int | None:
     """Return the ordinal of a tensor's device, -1 for pinned memory.
 
@@ -96,7 +108,10 @@ def place_of_storage(storage: torch.UntypedStorage) -> int | None:
 
     None: torch's own memory, or none at all, as while a compiler traces.
     """
-    return None if storage.device.type == "meta" else BLOCKS.get(storage.data_ptr())
+    if storage.device.type == "meta":
+        return None
+    place = BLOCKS.get(storage.data_ptr())
+    return place if place != PINNED else _UNIFIED.get(storage._cdata, PINNED)
 
 
 def ordinal_of(tensor: torch.Tensor) -> int | None:
@@ -177,6 +192,8 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
         stream = STATE.streams.get(ordinal)
         with current(ordinal), _relaxed() if stream is not None else nullcontext():
             address = driver.made("hipMalloc", size)
+        free, total = free_and_total(ordinal)
+        PEAKS[ordinal] = max(PEAKS.get(ordinal, 0), total - free)
     block = (ctypes.c_ubyte * size).from_address(address)
     BLOCKS[address] = ordinal
     weakref.finalize(block, _release, address, ordinal, stream).atexit = False
@@ -185,6 +202,32 @@ def allocate(size: int, ordinal: int) -> torch.UntypedStorage:
     with torch._C.DisableTorchFunction():
         out = torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
         return out if asked == size else out[:asked]  # files of torch's are read and written by the size
+
+
+def view_of_pinned(tensor: torch.Tensor, ordinal: int) -> torch.Tensor:
+    """Return a tensor of the device on the same memory.
+
+    Addresses are one for host and device, as with ``hipHostMalloc`` on a card.
+
+    Raises:
+        ValueError: the tensor is not in pinned memory.
+    """
+    if place_of(tensor) != PINNED:
+        raise ValueError("only a tensor in pinned memory is seen from a device: make it with pin_memory()")
+    with torch._C.DisableTorchFunction():
+        base = tensor.untyped_storage()
+        block = (ctypes.c_ubyte * base.nbytes()).from_address(base.data_ptr())
+        storage = torch.frombuffer(block, dtype=torch.uint8).untyped_storage()
+        _UNIFIED[storage._cdata] = ordinal
+        # The memory stays while the view does.
+        weakref.finalize(block, _forget, storage._cdata, base).atexit = False
+        return torch.empty(0, dtype=tensor.dtype).set_(
+            storage, tensor.storage_offset(), tensor.shape, tensor.stride()
+        )
+
+
+def _forget(unified: int, base: torch.UntypedStorage) -> None:
+    del _UNIFIED[unified], base
 
 
 def span_of(sizes: tuple[int, ...], strides: tuple[int, ...]) -> int:

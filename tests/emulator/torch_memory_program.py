@@ -1,0 +1,56 @@
+"""``torch.accelerator`` and memory that host and device share, on the emulator."""
+
+from __future__ import annotations
+
+import gc
+import json
+from typing import Any
+
+import torch
+
+from aiter_prebuilt_emulator.torch_device import memory
+
+told: dict[str, Any] = {}
+accelerator = torch.accelerator
+told["device"] = [
+    str(accelerator.current_accelerator()),
+    accelerator.device_count(),
+    accelerator.current_device_index(),
+]
+with accelerator.device_index(1):
+    told["inside"] = [accelerator.current_device_index(), str(torch.empty(1, device="cuda").device)]
+with accelerator.device_index(None):
+    told["unchanged"] = accelerator.current_device_index()
+accelerator.empty_cache()
+accelerator.empty_host_cache()
+accelerator.synchronize()
+before = accelerator.memory_allocated()
+accelerator.reset_peak_memory_stats()
+large = torch.empty(1 << 20, dtype=torch.uint8, device="cuda")
+during = accelerator.memory_allocated()
+del large
+gc.collect()
+accelerator.synchronize()
+told["grew"] = during - before
+told["after"] = accelerator.memory_allocated() - before
+told["peak"] = accelerator.max_memory_allocated() - before
+told["stats"] = accelerator.memory_stats()["allocated_bytes.all.peak"] - before
+free, total = accelerator.get_memory_info()
+told["info"] = total - free == accelerator.memory_allocated() and total == torch.cuda.mem_get_info()[1]
+told["backend"] = torch.cuda.memory.get_allocator_backend()
+
+host = torch.arange(8.0).pin_memory()
+seen = memory.view_of_pinned(host[2:], 1)
+seen.add_(1)
+told["shared"] = [str(seen.device), str(host.device), host.tolist(), seen.is_pinned(), host.is_pinned()]
+del host
+gc.collect()
+told["kept"] = [float(seen.sum()), str((seen * 2).device)]
+del seen
+gc.collect()
+told["left"] = len(memory._UNIFIED)
+try:
+    memory.view_of_pinned(torch.ones(3), 0)
+except ValueError as error:
+    told["refused"] = str(error)
+print(json.dumps(told))
