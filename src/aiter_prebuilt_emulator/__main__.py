@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from aiter_prebuilt_emulator import VERSION, debug, library, native, profiling, trace
-from aiter_prebuilt_emulator.surroundings import with_library
+from aiter_prebuilt_emulator.surroundings import with_library, with_torch
 from aiter_prebuilt_emulator.usage import Parser, devices
 
 JSON_VERSION: Final = 1
@@ -68,6 +68,11 @@ def build_parser() -> tuple[Parser, dict[str, Parser]]:
         default="",
         metavar="N",
         help="with it: execute N workgroups of each launch, for their times alone",
+    )
+    verb.add_argument(
+        "--torch",
+        action="store_true",
+        help="give torch's CPU build these devices, in the program and in each Python that it starts",
     )
     trace.add_options(verb)
     profiling.add_options(verb)
@@ -132,6 +137,8 @@ def _run(options: argparse.Namespace) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     os.environ.update(with_library(os.environ))
+    if options.torch:
+        os.environ.update(with_torch(os.environ))
     try:
         os.execvp(command[0], command)  # noqa: S606  # this verb's purpose
     except OSError as error:
