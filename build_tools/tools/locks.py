@@ -4,7 +4,7 @@ One file per dependency group of ``pyproject.toml``, which has what is asked for
 groups together, so that a package has one version in every file, then each by itself. pip installs from them with
 ``--require-hashes --no-deps``: a package that an index serves with other bytes, or that nobody locked, is refused.
 
-torch is not in its lock, only what it needs: its CPU build comes from an index of its own, and PyPI's brings gigabytes of CUDA.
+torch is in no lock, only what it needs: its CPU build comes from an index of its own, and PyPI's brings gigabytes of CUDA.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ def asked_for(root: Path, group: str) -> dict[str, str]:
     """
     found = {}
     for each in _requirements(_table(root), group):
-        match = re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", each)
+        match = re.match(r"([A-Za-z0-9._-]+)(?:\[[^\]]*\])?==([^\s;]+)", each)
         if match is None:
             raise ManifestError([f"pyproject.toml: group {group}: {each!r} is not pinned by =="])
         found[normal(match[1])] = match[2]
@@ -161,7 +161,7 @@ def compile_all(root: Path) -> dict[Path, str]:
             made = Path(folder) / f"{name}.txt"
             _compile(root, [name], made, "--constraints", str(together))
             head = _HEAD.format(group=name, path=path_of(name).as_posix())
-            texts[path_of(name)] = head + _without_cuda(made.read_text(encoding="utf-8"), name)
+            texts[path_of(name)] = head + _without_cuda(made.read_text(encoding="utf-8"))
     return texts
 
 
@@ -236,9 +236,7 @@ def _compile(root: Path, names: Iterable[str], output: Path, *more: str, hashes:
         )
 
 
-def _without_cuda(text: str, group: str) -> str:
-    if group != "torch":
-        return text
+def _without_cuda(text: str) -> str:
     rows = re.split(r"\n(?=[A-Za-z0-9])", text)
     return "\n".join(each for each in rows if not _CUDA.fullmatch(each.split("==")[0])).rstrip("\n") + "\n"
 
