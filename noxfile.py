@@ -468,6 +468,35 @@ def servers(session: nox.Session) -> None:
 
 
 @shared
+def engines(session: nox.Session) -> None:
+    """Stock vLLM on the emulator, with the wheels in ``dist``: its answers beside float64, or its server (``-- serve llama``).
+    1.6 GB of packages; AITER_DIR names a checkout of AITER, in place of the pinned package.
+    """
+    wheels = sorted(DIST.glob("aiter_prebuilt_emulator-*.whl"))
+    if not wheels:
+        session.error(f"there are no wheels in {DIST}: run nox -s demo first")
+    install_torch(session)
+    folder = BUILD / "engines"
+    python = str(folder / "env" / "bin" / "python")
+    session.run(
+        sys.executable, "-m", "virtualenv", "-q", "--no-periodic-update", str(folder / "env"), external=True
+    )
+    pip = (python, "-m", "pip", "install", "-q", "--no-compile")
+    session.run(*pip, *locks("engines", "torch"), external=True)
+    session.run(*pip, "--no-deps", TORCH, external=True)
+    sys.path.insert(0, str(ROOT / "ci"))
+    from engines import packages
+
+    session.run(*pip, *packages.pinned(ROOT, folder), external=True)
+    ours = f"aiter-prebuilt[{EXTRAS},bridge]"
+    session.run(*pip, "--force-reinstall", "--no-index", "--find-links", str(DIST), ours, external=True)
+    session.run(python, "-m", "pip", "download", "-q", *packages.vllm(folder), external=True)
+    aiter = ("--aiter", os.environ["AITER_DIR"]) if os.environ.get("AITER_DIR") else ()
+    words = ("-m", "engines", "--folder", str(folder), *aiter, *(session.posargs or ("run",)))
+    session.run(python, *words, external=True, env={"PYTHONPATH": str(ROOT / "ci")})
+
+
+@shared
 def peers(session: nox.Session) -> None:
     """AITER's own ``op_tests`` under the bridge on the emulator (``-- ROW ...``, ``-- --record``); AITER_DIR names the
     checkout. Kernel tests of vLLM and Triton, too, where VLLM_DIR and TRITON_DIR name theirs (``docs/peers.md``). Fails where a

@@ -1,0 +1,11 @@
+"""Errors of the runs of engines."""
+
+from __future__ import annotations
+
+
+class EngineError(Exception):
+    """An engine cannot be run, or did not answer. The text has its last lines."""
+
+
+class ServerError(EngineError):
+    """A server did not start, or did not answer."""

@@ -1,0 +1,138 @@
+"""One offline run of vLLM in a process of its own, and what is judged of it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engines import exact, models, surroundings
+from engines.errors import EngineError
+
+#: Three prompts: shorter than a page of the cache, longer than two, and one with a token again and again.
+PROMPTS: Final = ([5, 6, 7, 8, 9, 10], [*range(20, 57)], [3, 9, 3, 8, 3, 7, 3, 6, 3, 5, 3, 4, 3, 2, 3, 1, 3])
+_TIMEOUT: Final = 900.0
+#: AITER's attention; models with latent attention have a backend of their own, which vLLM chooses.
+_ATTENTION: Final = {"attention_backend": "ROCM_AITER_FA"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A model on a target, with more of the engine's settings."""
+
+    model: str
+    target: str
+    runner: str = "v1"
+    settings: Mapping[str, Any] | None = None
+
+    @property
+    def bound(self) -> exact.Bound:
+        """Return the distance from float64 that its answers may have."""
+        cache = (self.settings or {}).get("kv_cache_dtype", "auto")
+        return exact.BF16 if cache == "auto" else exact.FP8_CACHE
+
+    @property
+    def words(self) -> str:
+        """Return the options as a table shows them."""
+        more = ", ".join(f"{name}={value}" for name, value in (self.settings or {}).items())
+        return ", ".join(filter(None, (self.runner, more)))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Results of a run: its judgement, launches of all kernels, calls of stand-ins, seconds and memory."""
+
+    run: Run
+    judgement: exact.Judgement
+    launches: int
+    kernels: int
+    stood_in: Mapping[str, int]
+    seconds: Mapping[str, float]
+    peak_mib: int
+    compiled: str
+    missed: tuple[str, ...]
+
+    @property
+    def right(self) -> bool:
+        """Are the answers right, would planted faults have been found, and was no compiler started?"""
+        return self.judgement.right and not self.missed and not self.compiled
+
+
+def execute(run: Run, place: surroundings.Place) -> Outcome:
+    """Run a model and judge its answers.
+
+    Raises:
+        EngineError: the engine ended without answers.
+    """
+    folder = models.make(run.model, place.folder / "models")
+    place.compilers.unlink(missing_ok=True)
+    environment = surroundings.environment(place, os.environ, run.runner)
+    # One process: an error of the engine's core is then the program's own.
+    environment["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+    settings = ({} if run.model.startswith("deepseek") else _ATTENTION) | dict(run.settings or {})
+    command = [
+        *surroundings.started(run.target),
+        *(sys.executable, "-m", "engines.vllm_program", str(folder)),
+        *("--prompts", json.dumps(PROMPTS), "--settings", json.dumps(settings)),
+    ]
+    told = _told_by(command, environment)
+    kernels = told["kernels"]
+    judgement, missed = exact.judge(folder, told["answers"], run.bound, environment)
+    return Outcome(
+        run=run,
+        judgement=judgement,
+        launches=sum(kernels.values()),
+        kernels=len(kernels),
+        stood_in=told["stood_in"],
+        seconds=told["seconds"],
+        peak_mib=told["peak_mib"],
+        missed=missed,
+        compiled=place.compilers.read_text(encoding="utf-8") if place.compilers.is_file() else "",
+    )
+
+
+def _told_by(command: list[str], environment: Mapping[str, str]) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False, timeout=_TIMEOUT
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(f"vLLM gave no answers within {_TIMEOUT:.0f} s") from error
+    lines = done.stdout.splitlines()
+    if done.returncode or not lines or not lines[-1].startswith("{"):
+        raise EngineError(
+            f"vLLM ended with {done.returncode} and no answers. Its last lines:\n{_last(done.stderr)}"
+        )
+    told: dict[str, Any] = json.loads(lines[-1])
+    return told
+
+
+def _last(text: str, lines: int = 12) -> str:
+    return "\n".join(text.rstrip().splitlines()[-lines:])
+
+
+def as_json(outcome: Outcome) -> dict[str, Any]:
+    """Return an outcome for ``--json``."""
+    judged = outcome.judgement
+    return {
+        "model": outcome.run.model,
+        "target": outcome.run.target,
+        "options": outcome.run.words,
+        "right": outcome.right,
+        "tokens_equal": judged.equal,
+        "tokens": judged.tokens,
+        "bound": judged.bound.error,
+        "largest_error": round(judged.error, 4),
+        "largest_error_of_bf16_on_the_processor": round(judged.plain_error, 4),
+        "launches": outcome.launches,
+        "kernels": outcome.kernels,
+        "stood_in": dict(outcome.stood_in),
+        "seconds": dict(outcome.seconds),
+        "peak_mib": outcome.peak_mib,
+        "compiled": outcome.compiled,
+        "planted_faults_missed": list(outcome.missed),
+    }
