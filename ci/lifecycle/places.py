@@ -136,7 +136,7 @@ class Place:
         else:
             self.life.run(uv(), "pip", "uninstall", "--python", self.program("python"), *names)
 
-    def ours(self, *words: str, fails: bool = False) -> str:
+    def ours(self, *words: str, fails: bool = False, **more: str) -> str:
         """Run a command of the installed package, without a network; only signed bundles may be opened."""
         return self.life.run(
             *words,
@@ -144,6 +144,7 @@ class Place:
             alone=True,
             AITER_PREBUILT_KEYS=str(self.life.public),
             PYTHONDONTWRITEBYTECODE="1",
+            **more,
         )
 
     def packages(self) -> list[Path]:
