@@ -94,7 +94,9 @@ def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...], *, own: 
     """
     found = _signed(Path(path), header, f"the bundle {path}", keys)
     if not own:
-        _new_enough(path, fields_of(found.comment).get("version", ""), "it was signed as", "its signed comment")
+        _new_enough(
+            path, fields_of(found.comment).get("version", ""), "it was signed as", "its signed comment"
+        )
     return Seal(path, found.number, found.comment)
 
 
