@@ -2,8 +2,8 @@
 
 One file per dependency group of ``pyproject.toml``, which has what is asked for; a lock adds what that needs. ``uv`` resolves all
 groups together, so that a package has one version in every file, then each by itself. pip installs from them with
-``--require-hashes --no-deps``: a package that an index serves with other bytes is refused, and one that nobody locked is not asked
-for.
+``--require-hashes --no-deps``: a package that an index serves with other bytes is refused. One that nobody locked is not
+installed.
 
 torch is not in its lock, only what it needs: its CPU build comes from an index of its own, and PyPI's brings gigabytes of CUDA.
 """
