@@ -114,6 +114,19 @@ def test_an_older_release_that_is_signed_again_stays_an_older_one(
     assert trust.check_release(dist, keys, "0.0.9")[0].comment.endswith("\tversion:0.0.9")
 
 
+def test_a_later_checkout_reads_the_note_of_an_older_release(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = dist / "aiter_prebuilt-1-py3-none-any.whl"
+    with monkeypatch.context() as older:
+        older.setattr(built, "NAME", "aiter_prebuilt-1.build.json")
+        built.write(dist, [wheel], "a" * 40)
+    secret, _ = new_key(tmp_path, "one", "")
+    _sign(dist, secret)
+    told = json.loads((dist / f"{wheel.name}.provenance.json").read_text())
+    assert told["predicate"]["buildDefinition"]["internalParameters"]["commit"] == "a" * 40
+
+
 def test_no_statement_of_a_wheel_that_is_gone_is_signed(dist: Path, tmp_path: Path) -> None:
     secret, _ = new_key(tmp_path, "one", "")
     _sign(dist, secret)
