@@ -156,7 +156,7 @@ def _check_signer(bundle: InstalledBundle, header: bytes) -> None:
 
 
 def _check_version(bundle: InstalledBundle, version: str) -> None:
-    """Where only signed bundles are opened, refuse one of an older release: see ``trust.py``."""
+    """Refuse a bundle of an older release where only signed ones are opened: see ``trust.py``."""
     if KEYS in os.environ and not bundle.tree:
         from aiter_prebuilt.bundles import trust
 
