@@ -122,6 +122,11 @@ publish() {
 
 step=${1:-}
 [ $# -eq 0 ] || shift
+case $step:$# in
+plan:0 | runtime:0 | pack:0 | publish:0 | compile:*) ;;
+publish:1) [ "$1" = --install-only ] || fail "publish takes --install-only or no word, not '$1'" ;;
+plan:* | runtime:* | pack:* | publish:*) fail "$step takes fewer words. It got: $*" ;;
+esac
 case $step in
 plan)
   check_source

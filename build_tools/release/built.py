@@ -25,6 +25,8 @@ from build_tools.pack import notes
 EDITION: Final = 1
 #: How the note is called in the folder of the wheels.
 NAME: Final = f"aiter_prebuilt-{VERSION}.build.json"
+#: Those of other releases, too: a later checkout signs their wheels again.
+_NAMES: Final = "aiter_prebuilt-*.build.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +61,7 @@ def write(folder: Path, wheels: Iterable[Path], commit: str, bundles: Path | Non
     Raises:
         WheelError: one is none, or the note cannot be read.
     """
-    rows = {name: row for name, row in _read(folder).items() if (folder / name).is_file()}
+    rows = {name: row for name, row in _read(folder / NAME).items() if (folder / name).is_file()}
     for path in wheels:
         row = {"commit": commit, "contents": _contents(path)}
         other = commit if bundles is None else _bundle(path, bundles, commit)
@@ -82,7 +84,8 @@ def known(wheels: Iterable[Path]) -> dict[str, Built]:
     found = {}
     for path in wheels:
         if path.parent not in read:
-            read[path.parent] = _read(path.parent)
+            notes_here = sorted(path.parent.glob(_NAMES))
+            read[path.parent] = {name: row for note in notes_here for name, row in _read(note).items()}
         row = read[path.parent].get(path.name)
         if row is not None and row["contents"] == _contents(path):
             found[path.name] = Built(row["commit"], row.get("bundle", row["commit"]), row.get("ck", ""))
@@ -136,8 +139,7 @@ def _bundles(wheel: Path, bundles: Path) -> list[Path]:
         return [bundles / name.rpartition("/")[2] for name in archive.namelist() if name.endswith(BUNDLE)]
 
 
-def _read(folder: Path) -> dict[str, Any]:
-    path = folder / NAME
+def _read(path: Path) -> dict[str, Any]:
     if not path.is_file():
         return {}
     try:

@@ -21,7 +21,7 @@ from zipfile import BadZipFile, ZipFile
 from aiter_prebuilt.contract.bundle import SUFFIX
 from aiter_prebuilt.contract.header import HEADER_SIZE, FormatError, check
 from aiter_prebuilt.contract.signature import SUFFIX as SIGNATURE
-from aiter_prebuilt.contract.signature import SUMS, name_of
+from aiter_prebuilt.contract.signature import SUMS, is_version, name_of, order_of, release_of
 from aiter_prebuilt.contract.version import CALLS_SUFFIX, VERSION
 from build_tools.errors import SigningError
 from build_tools.files.filehash import sha256_file
@@ -42,10 +42,10 @@ class Signer:
     number: str
     key: SecretKey
 
-    def sign(self, data: bytes, name: str) -> bytes:
-        """Sign ``data``, which was in the file ``name``."""
+    def sign(self, data: bytes, name: str, version: str = VERSION) -> bytes:
+        """Sign ``data``, which was in the file ``name`` of release ``version``."""
         # A fixed time: the same keys give the same bytes. Readers compare the version, and not the time.
-        comment = f"timestamp:{epoch()}\tfile:{name}\tversion:{VERSION}"
+        comment = f"timestamp:{epoch()}\tfile:{name}\tversion:{version}"
         return bytes(self.key.sign(data, untrusted_comment=_UNTRUSTED, trusted_comment=comment)) + b"\n"
 
 
@@ -154,21 +154,23 @@ def write_sums(folder: Path, keys: Sequence[Signer]) -> list[Path]:
     names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     data = "".join(f"{sha256_file(folder / name)}  {name}\n" for name in names).encode()
     write_atomic(folder / SUMS, data)
-    return [folder / SUMS, *_signatures(folder / SUMS, data, keys)]
+    releases = [found for name in names if is_version(found := release_of(name))]
+    version = max(releases, key=order_of, default=VERSION)
+    return [folder / SUMS, *_signatures(folder / SUMS, data, keys, version)]
 
 
-def _signatures(file: Path, data: bytes, keys: Sequence[Signer]) -> list[Path]:
+def _signatures(file: Path, data: bytes, keys: Sequence[Signer], version: str) -> list[Path]:
     written = []
-    for name, signature in _named(file.name, data, keys).items():
+    for name, signature in _named(file.name, data, keys, version).items():
         write_atomic(file.with_name(name), signature)
         written.append(file.with_name(name))
     return written
 
 
-def _named(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
+def _named(name: str, data: bytes, keys: Sequence[Signer], version: str) -> dict[str, bytes]:
     """Signature files by their names."""
     return {
-        name_of(name, signer.number if place else ""): signer.sign(data, name)
+        name_of(name, signer.number if place else ""): signer.sign(data, name, version)
         for place, signer in enumerate(keys)
     }
 
@@ -188,6 +190,7 @@ def _sign_bundles(wheel: Path, keys: Sequence[Signer]) -> bool:
     if not bundles:
         return False
     kept = {name: data for name, data in members.items() if not name.endswith(SIGNATURE)}
+    version = _version_of(wheel)
     for name in bundles:
         try:
             check(memoryview(members[name]))
@@ -195,15 +198,25 @@ def _sign_bundles(wheel: Path, keys: Sequence[Signer]) -> bool:
             raise SigningError(
                 f"sign {name} of {wheel.name}", str(error), "Run python -m build_tools wheels"
             ) from error
-        kept |= _beside(name, members[name][:HEADER_SIZE], keys)
+        kept |= _beside(name, members[name][:HEADER_SIZE], keys, version)
     for name in members:
         if name.endswith(CALLS_SUFFIX):
-            kept |= _beside(name, members[name], keys)
+            kept |= _beside(name, members[name], keys, version)
     write_members(wheel, kept)
     return True
 
 
-def _beside(name: str, data: bytes, keys: Sequence[Signer]) -> dict[str, bytes]:
+def _version_of(wheel: Path) -> str:
+    """Return the version in a wheel's name. Not this checkout's: an older release that is signed again stays an older one."""
+    parts = wheel.stem.split("-")
+    if len(parts) not in (5, 6):  # PEP 427
+        raise SigningError(
+            f"sign {wheel}", "its name is not that of a wheel", "Name it as python -m build_tools wheels did"
+        )
+    return parts[1]
+
+
+def _beside(name: str, data: bytes, keys: Sequence[Signer], version: str) -> dict[str, bytes]:
     """Signatures of the member ``name``, of which ``data`` is signed, as members."""
     place, _, file = name.rpartition("/")
-    return {f"{place}/{signature}": signed for signature, signed in _named(file, data, keys).items()}
+    return {f"{place}/{signature}": signed for signature, signed in _named(file, data, keys, version).items()}

@@ -2,7 +2,8 @@
 
 One file per dependency group of ``pyproject.toml``, which has what is asked for; a lock adds what that needs. ``uv`` resolves all
 groups together, so that a package has one version in every file, then each by itself. pip installs from them with
-``--require-hashes --no-deps``: a package that an index serves with other bytes, or that nobody locked, is refused.
+``--require-hashes --no-deps``: a package that an index serves with other bytes is refused. One that nobody locked is not
+installed.
 
 torch is in no lock, only what it needs: its CPU build comes from an index of its own, and PyPI's brings gigabytes of CUDA.
 """
@@ -99,13 +100,14 @@ def normal(name: str) -> str:
 
 
 def problems(root: Path) -> list[str]:
-    """Return what is wrong with the locks, without a network: one that is missing, or of other versions.
+    """Return what is wrong with the locks, without a network: one that is missing, or of other versions or hashes.
 
     Raises:
         ManifestError: a lock has a package without a hash.
     """
     told = []
     versions: dict[str, tuple[str, str]] = {}
+    hashes: dict[tuple[str, str], tuple[set[str], str]] = {}
     wanted = {path_of(group).name: group for group in groups(root)}
     told += [
         f"{FOLDER / name}: is of no dependency group of pyproject.toml"
@@ -116,7 +118,8 @@ def problems(root: Path) -> list[str]:
         if not path.is_file():
             told.append(f"{FOLDER / name}: is missing")
             continue
-        locked = pins_of(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        locked = pins_of(text)
         for package, version in asked_for(root, group).items():
             if package == "torch":
                 continue
@@ -128,6 +131,10 @@ def problems(root: Path) -> list[str]:
             first = versions.setdefault(package, (version, name))
             if first[0] != version:
                 told.append(f"{FOLDER / name}: {package} is {version}, in {first[1]} {first[0]}")
+        for package, version, digests in entries(text):
+            known = hashes.setdefault((package, version), ({*digests}, name))
+            if known[0] != {*digests}:
+                told.append(f"{FOLDER / name}: {package} {version} has other hashes than in {known[1]}")
     return told
 
 

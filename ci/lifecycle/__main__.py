@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 import click
 
@@ -79,6 +80,22 @@ def install_and_upgrade(life: Life, places: Sequence[Place]) -> None:
         place.install(stable, "--upgrade", life.package)
         place.works(VERSION)
         life.see(f"{place.installer} upgraded to {VERSION}; it verifies and runs")
+
+
+def refuse_older_bundle(life: Life, place: Place) -> None:
+    """Put the older release's bundle where the newer runtime looks: it is rightly signed, and opened only if asked for."""
+    folder = life.folder / "older-bundle"
+    folder.mkdir()
+    (wheel,) = (life.folder / "dist" / OLDER).glob(f"aiter_prebuilt_{life.target}-*.whl")
+    with ZipFile(wheel) as archive:
+        for member in archive.namelist():
+            if member.startswith("aiter_prebuilt_bundles/"):
+                (folder / Path(member).name).write_bytes(archive.read(member))
+    asked = (place.program("aiter-prebuilt"), "list")
+    told = place.ours(*asked, fails=True, AITER_PREBUILT_BUNDLES=str(folder))
+    named(told, f"AITER_PREBUILT_OLDEST={OLDER}")
+    place.ours(*asked, AITER_PREBUILT_BUNDLES=str(folder), AITER_PREBUILT_OLDEST=OLDER)
+    life.see(f"a signed bundle of {OLDER} is refused by {VERSION}, unless it is asked for")
 
 
 def mirror(life: Life) -> None:
@@ -182,6 +199,7 @@ def main(dist: Path, store: Path, folder: Path, target: str) -> None:
         places = [Place(life, each, each).make() for each in _INSTALLERS]
         before = {place.name: place.files() for place in places}
         install_and_upgrade(life, places)
+        refuse_older_bundle(life, places[0])
         mirror(life)
         find_flipped_bytes(life, places)
         yank(life, places)

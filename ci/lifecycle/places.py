@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -136,15 +136,14 @@ class Place:
         else:
             self.life.run(uv(), "pip", "uninstall", "--python", self.program("python"), *names)
 
-    def ours(self, *words: str, fails: bool = False) -> str:
+    def ours(self, *words: str, fails: bool = False, **more: str) -> str:
         """Run a command of the installed package, without a network; only signed bundles may be opened."""
-        return self.life.run(
-            *words,
-            fails=fails,
-            alone=True,
-            AITER_PREBUILT_KEYS=str(self.life.public),
-            PYTHONDONTWRITEBYTECODE="1",
-        )
+        variables: dict[str, Any] = {
+            "AITER_PREBUILT_KEYS": str(self.life.public),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **more,
+        }
+        return self.life.run(*words, fails=fails, alone=True, **variables)
 
     def packages(self) -> list[Path]:
         """Return the metadata folders of what is installed."""

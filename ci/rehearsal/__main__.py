@@ -18,6 +18,7 @@ import click
 
 from rehearsal.actions import ACTIONS, Machine, StepFailedError, link
 from rehearsal.image import cibuildwheel
+from rehearsal.settings import pairs
 from rehearsal.workflow import Context, Job, Step, UnknownWordError, Workflow, holds, read, value
 
 ROOT: Final = Path(__file__).resolve().parents[2]
@@ -72,6 +73,7 @@ class Options:
     "indexes",
     multiple=True,
     metavar="URL=FOLDER",
+    callback=pairs,
     help="A folder of wheels for an index out of reach.",
 )
 @click.option(
@@ -79,20 +81,35 @@ class Options:
     "settings",
     multiple=True,
     metavar="NAME=VALUE",
+    callback=pairs,
     help="Another value for a variable of the workflow.",
 )
 @click.option("--tag", default="v0.0.0", help="The tag that is pushed.")
-def main(workflow: Path, indexes: tuple[str, ...], settings: tuple[str, ...], **words: object) -> None:
+def main(workflow: Path, **words: object) -> None:
     """Run the jobs of the workflow here."""
-    options = Options(
-        indexes=dict(each.rsplit("=", 1) for each in indexes),
-        settings=dict(each.split("=", 1) for each in settings),
-        **words,  # type: ignore[arg-type]  # click gives each its type
-    )
+    options = Options(**words)  # type: ignore[arg-type]  # click gives each its type
     try:
-        sys.exit(rehearse(read(workflow), options))
+        jobs = read(workflow)
+        _check_names(jobs, options)
+        sys.exit(rehearse(jobs, options))
     except UnknownWordError as error:
         sys.exit(f"error: {workflow}: {error}")
+
+
+def _check_names(workflow: Workflow, options: Options) -> None:
+    """Refuse a job or a variable that the workflow does not have: nothing would run, or change.
+
+    Raises:
+        UnknownWordError: there is one.
+    """
+    jobs = [job.name for job in workflow.jobs]
+    variables = sorted({*workflow.environment, *(name for job in workflow.jobs for name in job.environment)})
+    for what, asked, known in (("--job", options.jobs, jobs), ("--set", options.settings, variables)):
+        for name in asked:
+            if name not in known:
+                raise UnknownWordError(
+                    f"{what} {name}: the workflow has no such name. It has {', '.join(known)}"
+                )
 
 
 def rehearse(workflow: Workflow, options: Options) -> int:
@@ -240,13 +257,11 @@ def _secrets(folder: Path) -> dict[str, str]:
     keys.mkdir()
     password = os.urandom(16).hex()
     words = [sys.executable, "-m", "build_tools", "release", "keygen", str(keys)]
-    subprocess.run(
-        words,
-        env={**os.environ, "AITER_PREBUILT_KEY_PASSWORD": password},
-        cwd=ROOT,
-        check=True,
-        stdout=subprocess.DEVNULL,
-    )
+    environment = {**os.environ, "AITER_PREBUILT_KEY_PASSWORD": password}
+    # It says where to publish the key. This one is thrown away.
+    done = subprocess.run(words, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.exit(done.stderr)
     secret = (keys / "aiter-prebuilt.key").read_text(encoding="utf-8").rstrip("\n")
     return {"MINISIGN_KEY": secret, "MINISIGN_PASSWORD": password}
 

@@ -22,6 +22,8 @@ from typing import Final
 
 import click
 
+from rehearsal.settings import pairs
+
 ROOT: Final = Path(__file__).resolve().parents[2]
 MIRROR: Final = "http://deb.debian.org/debian"
 PACKAGES: Final = "ca-certificates,git,python3-venv"
@@ -196,18 +198,18 @@ def base_image(kept: Path) -> Iterator[Path]:
 
 @click.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--arg", "given", multiple=True, metavar="NAME=VALUE", help="A value for ARG.")
+@click.option("--arg", "given", multiple=True, metavar="NAME=VALUE", callback=pairs, help="A value for ARG.")
 @click.option(
     "--base", type=click.Path(path_type=Path), default=ROOT / "build" / "rehearsal" / "roots" / "python"
 )
 @click.argument("command", nargs=-1)
-def main(file: Path, given: tuple[str, ...], base: Path, command: tuple[str, ...]) -> None:
+def main(file: Path, given: dict[str, str], base: Path, command: tuple[str, ...]) -> None:
     """Run a Dockerfile's lines here, then COMMAND, or its CMD, as a stranger with a read-only root."""
     try:
         lines = lines_of(file.read_text(encoding="utf-8"))
         with base_image(base) as folder:
             image = Image(folder)
-            build(lines, image, ROOT, dict(each.split("=", 1) for each in given))
+            build(lines, image, ROOT, given)
             sys.exit(start(image, command or image.command))
     except DockerfileError as error:
         sys.exit(f"error: {file}: {error}")

@@ -15,6 +15,7 @@ import aiter_prebuilt
 from aiter_prebuilt.__main__ import main as command
 from aiter_prebuilt.bundles import locate, minisign, opening, trust
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
+from aiter_prebuilt.contract.version import VERSION
 from aiter_prebuilt.errors import KeyFileError, OldBundleError, SignatureError, UnsignedError, WrongKeyError
 from native import synthetic
 from native.synthetic import Op, T
@@ -94,6 +95,24 @@ def test_an_older_bundle_is_opened_only_where_it_is_asked_for(
     monkeypatch.delenv(trust.OLDEST, raising=False)
     for read in (opening.open_bundle, opening.read_bundle):
         with pytest.raises(OldBundleError, match=r"signed as release 0\.0\.9.*AITER_PREBUILT_OLDEST=0\.0\.9"):
+            read(bundle)
+    monkeypatch.setenv(trust.OLDEST, "0.0.9")
+    assert opening.open_bundle(bundle).path == bundle.path
+    assert opening.read_bundle(bundle).root.target == bundle.target
+
+
+def test_an_older_bundle_is_refused_whatever_release_its_signature_names(
+    bundle: InstalledBundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, public = _key(tmp_path, "mine")
+    data = synthetic.bundle_bytes([Op("op", [T("x", "f32", ["N"])])], version="0.0.9")
+    Path(bundle.path).write_bytes(data)
+    signed = key.sign(data[:128], trusted_comment=f"timestamp:1\tfile:x\tversion:{VERSION}")
+    Path(f"{bundle.path}.minisig").write_bytes(bytes(signed) + b"\n")
+    monkeypatch.setenv(opening.KEYS, public)
+    monkeypatch.delenv(trust.OLDEST, raising=False)
+    for read in (opening.open_bundle, opening.read_bundle):
+        with pytest.raises(OldBundleError, match=r"it is of release 0\.0\.9.*AITER_PREBUILT_OLDEST=0\.0\.9"):
             read(bundle)
     monkeypatch.setenv(trust.OLDEST, "0.0.9")
     assert opening.open_bundle(bundle).path == bundle.path

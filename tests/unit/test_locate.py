@@ -135,8 +135,10 @@ def test_no_extra_is_named_that_is_not_there() -> None:
     [
         (None, "--no-index --find-links dist "),
         ("{", "--no-index --find-links dist "),
-        ('{"url": "file:///a/checkout", "dir_info": {"editable": true}}', ""),
-        ('{"url": "git+https://example.org/o/r", "vcs_info": {}}', ""),
+        ('{"url": "file:///a/checkout", "dir_info": {"editable": true}}', "--no-index --find-links dist "),
+        ('{"url": "file://HERE/my%20checkout", "dir_info": {}}', "--no-index --find-links 'HERE/my checkout/dist' "),
+        ('{"url": "https://example.org/o/r", "vcs_info": {"vcs": "git", "commit_id": "a"}}', "--no-index --find-links dist "),
+        ('{"url": "file://HERE/o/r", "vcs_info": {"vcs": "git", "commit_id": "a"}}', "--no-index --find-links dist "),
         ('{"url": "file:///gone/aiter_prebuilt-0.1.0.whl", "archive_info": {}}', "--no-index --find-links dist "),
         ('{"url": "file://HERE/my%20dist/aiter_prebuilt-0.1.0.whl"}', "--no-index --find-links 'HERE/my dist' "),
         ('{"url": "https://me:secret@mirror.example/w/aiter_prebuilt-0.1.0.whl"}',
@@ -147,6 +149,7 @@ def test_a_remedy_names_the_place_that_this_installation_came_from(
     record: str | None, options: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "my dist").mkdir()
+    (tmp_path / "my checkout" / "dist").mkdir(parents=True)
     info = tmp_path / "site" / "aiter_prebuilt-0.1.0.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text("Name: aiter-prebuilt\nVersion: 0.1.0\n")

@@ -74,6 +74,15 @@ def test_two_locks_with_two_versions_of_a_package_are_found(tree: Path) -> None:
     assert any("cryptography" in each for each in locks.problems(tree))
 
 
+def test_two_locks_with_other_hashes_of_a_package_are_found(tree: Path) -> None:
+    """A hash was edited by hand in one of them."""
+    text = (tree / locks.path_of("release")).read_text(encoding="utf-8")
+    (digests,) = (each[2] for each in locks.entries(text) if each[0] == "py-minisign")
+    edit(tree / locks.path_of("release"), digests[0], digests[0][::-1])
+    with pytest.raises(StaleFilesError, match=r"py-minisign \S+ has other hashes than in "):
+        locks.check(tree)
+
+
 def test_a_package_without_a_hash_is_refused(tree: Path) -> None:
     (tree / locks.path_of("lock")).write_text("uv==1.0\n", encoding="utf-8")
     with pytest.raises(ManifestError, match=r"uv==1\.0 has no sha256"):

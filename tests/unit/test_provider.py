@@ -329,6 +329,24 @@ def test_environments_are_made_before_the_key_is_there(checkout: Path) -> None:
     assert "the key is there" in step(checkout, "publish", "--install-only", MINISIGN_KEY=KEY).stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("publish", "--instal-only"), "publish takes --install-only or no word, not '--instal-only'"),
+        (("publish", "--install-only", "dist"), "publish takes fewer words. It got: --install-only dist"),
+        (("plan", "1/4"), "plan takes fewer words. It got: 1/4"),
+        (("pack", ""), "pack takes fewer words."),
+    ],
+)
+def test_a_word_that_a_step_does_not_take_is_an_error(
+    checkout: Path, words: tuple[str, ...], why: str
+) -> None:
+    (checkout / "dist").mkdir()
+    done = step(checkout, *words, MINISIGN_KEY="any")
+    assert done.returncode == 2 and why in done.stderr
+    assert calls(checkout) == []
+
+
 def test_a_step_that_is_none_is_an_error(checkout: Path) -> None:
     for words in ((), ("deploy",), ("compile",)):
         done = step(checkout, *words)

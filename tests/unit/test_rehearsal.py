@@ -130,6 +130,43 @@ def test_a_word_that_is_not_known_ends_the_rehearsal(repository: Path, old: str,
     assert code == 1 and why in told
 
 
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("--job", "frist"), "--job frist: the workflow has no such name. It has first, second, third"),
+        (("--set", "WROD=a"), "--set WROD: the workflow has no such name. It has WORD"),
+        (("--set", "WORD"), "'WORD' is not NAME=VALUE."),
+        (("--set", "=a"), "'=a' is not NAME=VALUE."),
+        (("--index", "/wheels"), "'/wheels' is not URL=FOLDER."),
+    ],
+)  # fmt: skip
+def test_an_option_that_changes_nothing_is_an_error(
+    repository: Path, words: tuple[str, str], why: str
+) -> None:
+    code, told = rehearsed(repository, SMALL, *words)
+    assert code and why in told
+    assert "passed" not in told
+
+
+def test_a_value_has_all_behind_the_first_equals_sign_and_an_index_all_before_the_last(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_is_reachable", lambda url: False)
+    text = SMALL.replace('"a word" }', '"a word", INDEX: "https://index.invalid/?a=b" }')
+    seen = text.replace("mkdir out", 'test "$WORD $PIP_FIND_LINKS" = "b=c /wheels" && mkdir out')
+    words = ("--job", "first", "--set", "WORD=b=c", "--index", "https://index.invalid/?a=b=/wheels")
+    code, told = rehearsed(repository, seen, *words)
+    assert code == 0, told
+
+
+def test_nobody_is_asked_to_publish_the_key_that_is_thrown_away(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("minisign")
+    assert set(program._secrets(tmp_path)) == {"MINISIGN_KEY", "MINISIGN_PASSWORD"}
+    assert "".join(capfd.readouterr()) == ""
+
+
 def machine(tmp_path: Path) -> Machine:
     folder = tmp_path / "machine"
     return Machine(folder, tmp_path, tmp_path / "artifacts", {}, "", {}, tmp_path / "log")

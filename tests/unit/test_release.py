@@ -15,7 +15,7 @@ from support.bundles import small_root
 from support.verified import IMAGE, operator
 
 from aiter_prebuilt.bundles import minisign, trust
-from aiter_prebuilt.contract.version import VERSION
+from aiter_prebuilt.errors import OldBundleError
 from build_tools.errors import SigningError, WheelError
 from build_tools.pack import writer
 from build_tools.pack.archive import write_members
@@ -64,7 +64,7 @@ def test_what_is_signed_is_trusted_where_it_is_installed(
         keys = minisign.keys_of(public)
         seal = trust.seal_of(str(bundle), keys)
         assert (seal.problem, seal.key) == ("", keys[0].number)
-        assert seal.comment.endswith(f"file:{bundle.name}\tversion:{VERSION}")
+        assert seal.comment.endswith(f"file:{bundle.name}\tversion:1")  # the wheel's
         listed, problems = trust.check_release(dist, keys)
         assert problems == [] and listed.key == keys[0].number
     assert public.read_text().splitlines()[0].endswith(keys[0].number)
@@ -96,6 +96,35 @@ def test_signing_twice_gives_the_same_bytes_and_another_key_takes_the_place_of_t
     assert sorted(path.name for path in bundle.parent.iterdir()) == [bundle.name, f"{bundle.name}.minisig"]
     assert trust.seal_of(str(bundle), minisign.keys_of(two[1])).ok
     assert not trust.seal_of(str(bundle), minisign.keys_of(one[1])).ok
+
+
+def test_an_older_release_that_is_signed_again_stays_an_older_one(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Keys change, and the newest checkout signs what was released before."""
+    monkeypatch.delenv(trust.OLDEST, raising=False)
+    for path in list(dist.glob("*-1-*.whl")):
+        path.rename(path.with_name(path.name.replace("-1-", "-0.0.9-")))
+    secret, public = new_key(tmp_path, "one", "")
+    _sign(dist, secret)
+    bundle = _installed(dist / "aiter_prebuilt_gfx942-0.0.9-py3-none-any.whl", tmp_path / "site")
+    keys = minisign.keys_of(public)
+    with pytest.raises(OldBundleError, match=r"signed as release 0\.0\.9"):
+        trust.check_header(str(bundle), bundle.read_bytes()[:128], keys)
+    assert trust.check_release(dist, keys, "0.0.9")[0].comment.endswith("\tversion:0.0.9")
+
+
+def test_a_later_checkout_reads_the_note_of_an_older_release(
+    dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = dist / "aiter_prebuilt-1-py3-none-any.whl"
+    with monkeypatch.context() as older:
+        older.setattr(built, "NAME", "aiter_prebuilt-1.build.json")
+        built.write(dist, [wheel], "a" * 40)
+    secret, _ = new_key(tmp_path, "one", "")
+    _sign(dist, secret)
+    told = json.loads((dist / f"{wheel.name}.provenance.json").read_text())
+    assert told["predicate"]["buildDefinition"]["internalParameters"]["commit"] == "a" * 40
 
 
 def test_no_statement_of_a_wheel_that_is_gone_is_signed(dist: Path, tmp_path: Path) -> None:

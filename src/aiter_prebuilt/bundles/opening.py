@@ -51,6 +51,7 @@ def read_bundle(bundle: InstalledBundle) -> FormatBundle:
         read = FormatBundle(data, decompress)
     except (OSError, FormatError) as error:
         raise damaged(bundle, error) from error
+    _check_version(bundle, read.root.version)
     _check_name(bundle, read.root.target, read.root.profile)
     return read
 
@@ -130,6 +131,7 @@ def open_bundle(bundle: InstalledBundle, *, unmarked: bool = False) -> Bundle:
     if KEYS in os.environ:
         # What the reader itself read: the file may be another by now.
         _check_signer(bundle, opened.header)
+    _check_version(bundle, opened.version)
     _check_name(bundle, opened.target, opened.profile)
     problem = own_bundles.marked(opened.header) if bundle.tree and not unmarked else ""
     if problem:
@@ -151,6 +153,14 @@ def _check_signer(bundle: InstalledBundle, header: bytes) -> None:
 
     keys = trust.keys_from(os.environ[KEYS].split(os.pathsep))
     trust.check_header(bundle.path, header, keys, own=bool(bundle.tree))
+
+
+def _check_version(bundle: InstalledBundle, version: str) -> None:
+    """Refuse a bundle of an older release where only signed ones are opened: see ``trust.py``."""
+    if KEYS in os.environ and not bundle.tree:
+        from aiter_prebuilt.bundles import trust
+
+        trust.check_version(bundle.path, version)
 
 
 def _check_name(bundle: InstalledBundle, target: str, profile: str) -> None:

@@ -94,11 +94,26 @@ def check_header(path: str, header: bytes, keys: tuple[PublicKey, ...], *, own: 
     """
     found = _signed(Path(path), header, f"the bundle {path}", keys)
     if not own:
-        _new_enough(path, fields_of(found.comment).get("version", ""))
+        _new_enough(
+            path, fields_of(found.comment).get("version", ""), "it was signed as", "its signed comment"
+        )
     return Seal(path, found.number, found.comment)
 
 
-def _new_enough(path: str, signed: str) -> None:
+def check_version(path: str, version: str) -> None:
+    """Refuse a bundle whose own index names an older release, whatever release its signature names.
+
+    Args:
+        path: the bundle's file, whose signature is right.
+        version: what its index says. The signed header covers the index.
+
+    Raises:
+        OldBundleError: it is older. ArgumentError: ``AITER_PREBUILT_OLDEST`` is no version.
+    """
+    _new_enough(path, version, "it is of", "its index")
+
+
+def _new_enough(path: str, signed: str, how: str, where: str) -> None:
     """Refuse a bundle of an older release than this package, or than the one that the user allows."""
     setting = os.environ.get(OLDEST)
     oldest = VERSION if setting is None else setting
@@ -107,11 +122,11 @@ def _new_enough(path: str, signed: str) -> None:
             f"read {OLDEST}", f"{oldest!r} is no version", f"Set it to one, such as {VERSION}, or unset it"
         )
     named = is_version(signed)
-    release = signed if named else "0"  # a comment without a version: as old as can be
+    release = signed if named else "0"  # no version: as old as can be
     if order_of(release) >= order_of(oldest):
         return
     limit = f"this package is {VERSION}" if setting is None else f"{OLDEST} is {oldest}"
-    found = f"it was signed as release {signed}" if named else "its signed comment names no release"
+    found = f"{how} release {signed}" if named else f"{where} names no release"
     raise OldBundleError(
         f"trust the bundle {path}",
         f"{found}, and {limit}",

@@ -33,7 +33,7 @@ class Installation(NamedTuple):
     """The installer of this package, and where its wheels came from.
 
     ``program``: pip's way or uv's; ``again``: the option that writes its files again; ``options``: those that name the source,
-    with a space behind them, and nothing in a checkout.
+    with a space behind them, and nothing where this package is not installed.
     """
 
     program: str
@@ -50,8 +50,7 @@ def installation() -> Installation:
     name = (found.read_text("INSTALLER") or "").strip()
     name = name if name in _COMMANDS else "pip"
     try:
-        url = json.loads(found.read_text(_RECORD) or "{}").get("url", "")
-        place = _recorded(url)
+        place = _recorded(json.loads(found.read_text(_RECORD) or "{}").get("url", ""))
     except (ValueError, AttributeError, TypeError):
         place = None
     if place is None:
@@ -64,15 +63,17 @@ def installation() -> Installation:
 
 
 def _recorded(address: str) -> str | None:
-    """Return the folder of the wheel at ``address``; "" for a checkout, and None where that folder is gone or was never one."""
+    """Return the folder of the wheel at ``address``, or that of a checkout's wheels; None where there is none.
+
+    A repository that pip cloned has none: pip removed it.
+    """
     url = urlsplit(address)
     folder, _, name = url.path.rpartition("/")
     if url.scheme == "file":
-        if not name.endswith(".whl"):
-            return ""
-        return unquote(folder) if Path(unquote(folder)).is_dir() else None
+        place = Path(unquote(folder)) if name.endswith(".whl") else Path(unquote(url.path)) / _FOLDER
+        return str(place) if place.is_dir() else None
     if not name.endswith(".whl"):
-        return "" if url.scheme else None
+        return None
     return _without_login(urlunsplit(url._replace(path=f"{folder}/", query="", fragment="")))
 
 
