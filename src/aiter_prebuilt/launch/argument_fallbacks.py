@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import prod
 from typing import Any
 
 #: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
@@ -77,7 +78,7 @@ def _first_rows(torch: Any, first_rows: Mapping[str, str], specs: Sequence[Any],
 
 
 def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
-    """One number a row, without the last dim of one that the signature has: seen with it."""
+    """See one number a row with the last dim of one that the signature has. Leading dims may be one, as AITER's kernels count rows."""
     shapes = [
         tuple(each.shape[:-1])
         for spec, each in zip(specs, given, strict=False)
@@ -89,7 +90,7 @@ def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             spec.star
             and spec.dims[1:] == ("1",)
             and isinstance(each, torch.Tensor)
-            and tuple(each.shape) in shapes
+            and tuple(each.shape) in [*shapes, *((prod(shape),) for shape in shapes)]
         ):
             given[place] = each.unsqueeze(-1)
 
