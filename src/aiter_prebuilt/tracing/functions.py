@@ -181,6 +181,7 @@ def _without_none(function: FunctionType, inner: Callable[..., Any]) -> Callable
                 raise no_number(said, kinds, given)
         return inner(*args, **keywords)
 
+    setattr(stand_in, "__wrapped__", inner)  # noqa: B010  # a function has no such attribute to mypy
     return stand_in if kinds and ".generated." not in function.__module__ else inner
 
 
