@@ -87,6 +87,20 @@ def mixture_f4(width: int, inner: int) -> Callable[[], Any]:
     return call
 
 
+def mixture_rows(kind: torch.dtype, inner: int) -> Callable[[], Any]:
+    """``fused_moe`` of codes of 8 bits with a scale for each row."""
+
+    def call() -> Any:
+        weights, ids = routed(3, 4, 2)
+        w1, w2 = normal(4, 2 * inner, 256).to(kind), normal(4, 256, inner).to(kind)
+        s1, s2 = torch.rand(4, 2 * inner, 1).cuda(), torch.rand(4, 256, 1).cuda()
+        return ap.fused_moe(
+            normal(3, 256), w1, w2, weights, ids, quant_type=2, w1_scale=s1, w2_scale=s2
+        )  # fmt: skip
+
+    return call
+
+
 def mixture_f8(kind: int) -> Callable[[], Any]:
     """``fused_moe`` of fp8 weights with MX scales, whose rows become fp8."""
 
@@ -180,6 +194,11 @@ def mixtures() -> Iterator[Form]:
     """Mixtures of odd widths."""
     for inner in (176, 88, 48):
         yield f"fused_moe of {inner} columns", mixture(256, inner)
+        for kind in (FP8, torch.int8):
+            yield (
+                f"fused_moe of {'int8' if kind == torch.int8 else 'fp8'}, {inner} columns",
+                mixture_rows(kind, inner),
+            )
     for inner in (96, 160, 224, 352, 416):
         yield f"fused_moe of MXFP4, {inner} columns", mixture_f4(256, inner)
     yield "fused_moe of MXFP4, hidden size 288", mixture_f4(288, 128)

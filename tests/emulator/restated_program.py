@@ -110,6 +110,15 @@ def rows(fp8: torch.dtype) -> None:
     ap.smoothquant_fwd(made[0], flat, smooth, column)
     ap.smoothquant_fwd(made[1], flat, smooth, row)
     equal("smoothquant_fwd with a scale of one dim", (made[1], row), (made[0], column[:, 0]))
+    deep, code, every = (
+        x.contiguous(),
+        torch.empty(x.shape, dtype=fp8).cuda(),
+        torch.empty(LEFT * RIGHT).cuda(),
+    )
+    ap.smoothquant_fwd(code, deep, smooth, every)
+    made[0], column = torch.empty(x.shape, dtype=fp8).cuda(), torch.empty(LEFT, RIGHT, 1).cuda()
+    ap.smoothquant_fwd(made[0], deep, smooth, column)
+    equal("smoothquant_fwd of 3 dims with a scale of one", (code, every), (made[0], column.reshape(-1)))
     twice = torch.zeros(LEFT * COLUMNS * 2).bfloat16().cuda()
     over = twice.as_strided((LEFT, RIGHT, COLUMNS), (COLUMNS, 16, 1))
     add = ap.rmsnorm2d_fwd_with_add

@@ -54,19 +54,9 @@ PARTS_OF_CHECKOUT = (
     "csrc/kernels",
     "hsa/gfx942/i8gemm",
 )
-#: How many of each client's names are found, and are ours, in each tree: what a change of either side moves.
-FOUND = {
-    "wheel": {
-        "vllm 0.33.0": (169, 70, 55),
-        "sglang 0.5.23": (149, 74, 52),
-        "ATOM 2026-08-22": (222, 103, 51),
-    },
-    "checkout": {
-        "vllm 0.33.0": (169, 134, 82),
-        "sglang 0.5.23": (149, 124, 78),
-        "ATOM 2026-08-22": (222, 184, 82),
-    },
-}
+#: Names that are ours and AITER's in each tree, those that strict refuses, and each client's names, those that exist, and ours of them. Pages have the same
+#: numbers (`tests/unit/test_bridge_counts.py`).
+COUNTS = json.loads((ROOT / "tests" / "data" / "bridge_counts.json").read_text())
 
 #: How scales of MXFP4 are rounded in each.
 RULES = {"wheel": "half", "checkout": "above"}
@@ -233,8 +223,9 @@ def test_a_forbidden_program_would_be_noticed(tree: Path, world: World) -> None:
 
 def test_the_names_that_clients_take_are_there(tree: Path, world: World) -> None:
     report, _ = world.run(tree, "gfx942", "names", str(NAMES))
-    found = {client: (row["names"], row["resolved"], row["ours"]) for client, row in report.items()}
-    assert found == FOUND[kind_of(tree)], {client: row["missing"] for client, row in report.items()}
+    found = {client: [row["names"], row["resolved"], row["ours"]] for client, row in report.items()}
+    missing = {client: row["missing"] for client, row in report.items()}
+    assert found == COUNTS[kind_of(tree)]["clients"], missing
 
 
 @pytest.mark.parametrize("target", ["gfx942", "gfx950"])
@@ -359,6 +350,8 @@ def test_status_says_what_became_of_each_name(tree: Path, answered: Answered) ->
     assert {row["way"] for row in report["stub"]} >= (
         {"pybind"} if kind_of(tree) == "wheel" else {"pybind", "develop", "ctypes"}
     )
+    counted = {"ours": len(report["replaced"]) + len(report["stub"]), "left": len(report["left"])}
+    assert counted == {key: COUNTS[kind_of(tree)][key] for key in counted}
     stubs = {row["name"] for row in report["stub"]}
     assert "silu_and_mul" in stubs and "topk_softmax_asm" in stubs
 
@@ -388,7 +381,7 @@ def test_strict_refuses_everything_that_stays_aiters_by_its_name(tree: Path, ans
         for name, text in said.items()
         if not text.startswith(f"CompileRefusedError: Cannot call {name}: ")
     }
-    assert not wrong and len(said) > (170 if kind_of(tree) == "checkout" else 40), (len(said), wrong)
+    assert not wrong and len(said) == COUNTS[kind_of(tree)]["refused"], (len(said), wrong)
     assert "AITER would compile asm_mla_decode_fwd_" in said["asm_mla_decode_fwd"]
 
 

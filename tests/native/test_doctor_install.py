@@ -84,6 +84,22 @@ def test_a_runtime_that_was_loaded_before_is_no_find_of_the_loader(
     assert doctor.examine()["drivers"][0]["why"] == expected
 
 
+def test_a_second_hip_runtime_in_the_process_is_named(
+    native: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    used, other = tmp_path / "torch.so", tmp_path / "system.so"
+    used.touch()
+    other.touch()
+    monkeypatch.delenv("AITER_PREBUILT_HIP", raising=False)
+    monkeypatch.setattr(hip_library, "mapped", lambda: (str(other), str(used)))
+    found = {"amd": DriverFacts("amd", str(used), 1), "nvidia": DriverFacts("nvidia", error="not here")}
+    monkeypatch.setattr(device, "probe", found.__getitem__)
+    report = doctor.examine()
+    assert report["drivers"][0]["path"] == str(used) and report["drivers"][0]["others"] == [str(other)]
+    text = " ".join(line.strip() for line in doctor_text.lines(report))
+    assert f"Not used: {other}, a second HIP runtime in this process." in text
+
+
 def _installed(folder: Path, *names: str) -> tuple[InstalledBundle, ...]:
     made = []
     for name in names:

@@ -16,7 +16,7 @@ import torch
 import aiter_prebuilt
 from aiter_prebuilt.contract.calls import Call
 from aiter_prebuilt.ops.moe_routing import ExptData, RoutingData
-from support import call_tensors
+from support import call_tensors, repository
 
 BF16, F32, I32, I64, U8 = torch.bfloat16, torch.float32, torch.int32, torch.int64, torch.uint8
 #: The target of all calls, and its fp8.
@@ -25,6 +25,22 @@ TARGET, FP8 = "gfx950", torch.float8_e4m3fn
 FUNCTIONS: Final = sorted(
     name for name in aiter_prebuilt.__all__ if isinstance(getattr(aiter_prebuilt, name), FunctionType)
 )
+
+
+@cache
+def _ignored() -> set[tuple[str, str]]:
+    """Options that generated functions accept and ignore, as their pages say."""
+    operators = (each for family in repository.manifest().families.values() for each in family.operators)
+    return {(each.name, option) for each in operators if each.function is None for option in each.ignored}
+
+
+def numbers_of(name: str) -> list[str]:
+    """The parameters of a public function that are numbers, never None, and not ignored."""
+    parameters = inspect.signature(getattr(aiter_prebuilt, name)).parameters.values()
+    kinds = ("float", "int", "int | Enum")
+    return [
+        each.name for each in parameters if each.annotation in kinds and (name, each.name) not in _ignored()
+    ]
 
 
 def numbers(*shape: int, dtype: Any = BF16) -> Any:

@@ -6,7 +6,6 @@ No kernel runs: a stand-in notes what would go to the native operators, which re
 
 from __future__ import annotations
 
-import inspect
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -18,7 +17,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
 
-from support import public_calls, repository  # noqa: E402
+from support import public_calls  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.errors import AiterPrebuiltError  # noqa: E402
@@ -30,21 +29,6 @@ ELSEWHERE = {
     "qr_destroy", "get_mla_metadata_info_v1", "get_ps_metadata_info_v1", "per_group_quant_hip",
 }  # fmt: skip
 FUNCTIONS = sorted(set(public_calls.FUNCTIONS) - ELSEWHERE)
-#: Numbers that change no result of these calls, as the pages of the functions say, and whole numbers that must be 0, which None
-#: then is. AITER takes None for the last, too.
-UNREAD = {
-    "hipb_mm": {"solution_index"},
-    "fused_moe": {"moe_sorting_dispatch_policy", "splitk"},
-    "mla_decode_fwd": {"cp_rank"},  # of one rank
-    "moe_sorting": {"dispatch_policy"},
-    "per_tensor_quant_hip": {"num_rows_factor"},
-    "gemm_a4w4_blockscale": {"splitK"},
-    "get_mla_metadata_v1": {"mla_version"},
-    "moe_fused_gate": {"n_share_experts_fusion"},
-    "moe_stage1_g1u1": {"ksplit"},
-    "topk": {"tiny_row_thresh"},
-    "shuffle_weight": {"pad_k_to"},
-}
 
 
 @pytest.fixture(scope="module")
@@ -68,32 +52,24 @@ def handed() -> Iterator[list[Any]]:
         yield got
 
 
-def _unread(name: str) -> set[str]:
-    operators = (each for family in repository.manifest().families.values() for each in family.operators)
-    return {option for each in operators if each.name == name for option in each.ignored} | UNREAD.get(
-        name, set()
-    )
-
-
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_none_is_refused_or_handed_on(name: str, handed: list[Any]) -> None:
+    """To a native operator, which refuses it."""
     function = getattr(aiter_prebuilt, name)
     handed.clear()
     function(**public_calls.arguments(name))
     usual = sum(each is None for each in handed)
     silent = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.annotation not in ("float", "int") or parameter.name in _unread(name):
-            continue
+    for option in public_calls.numbers_of(name):
         handed.clear()
         try:
-            function(**{**public_calls.arguments(name), parameter.name: None})
+            function(**{**public_calls.arguments(name), option: None})
         except AiterPrebuiltError as error:
-            if parameter.name not in str(error):
-                silent.append(f"{parameter.name}: {error}")
+            if option not in str(error):
+                silent.append(f"{option}: {error}")
             continue
         if sum(each is None for each in handed) <= usual:
-            silent.append(parameter.name)
+            silent.append(option)
     assert not silent
 
 

@@ -13,10 +13,12 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("aiter_prebuilt._native", reason="the native extension is not built")
 
-from support import call_tensors, torch_kernels  # noqa: E402
+from support import call_tensors, public_calls, torch_kernels  # noqa: E402
 
 import aiter_prebuilt  # noqa: E402
 from aiter_prebuilt.devices import device  # noqa: E402
+from aiter_prebuilt.errors import AiterPrebuiltError  # noqa: E402
+from aiter_prebuilt.launch.graph_break import is_traced  # noqa: E402
 
 #: A call is tried as it is, and with each of these left out or asked for where its function has such options.
 FORMS: tuple[dict[str, Any], ...] = (
@@ -84,3 +86,37 @@ def test_the_traced_function_makes_the_calls_of_the_eager_one(
             assert found[0] == found[1], name
             compared += 1
         assert compared, name
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in public_calls.FUNCTIONS if is_traced(getattr(aiter_prebuilt, name))]
+)
+@pytest.mark.usefixtures("_gpu", "seen")
+def test_none_for_a_number_is_refused(name: str) -> None:
+    """By the function itself or, where it hands the number on, by torch's operator."""
+    from aiter_prebuilt.tracing.functions import TRACED
+
+    for option in public_calls.numbers_of(name):
+        with pytest.raises((AiterPrebuiltError, RuntimeError), match=rf"\b{option}\b"):
+            TRACED[name](**{**public_calls.arguments(name), option: None})
+
+
+@pytest.mark.parametrize(
+    ("name", "option"), [("flash_attn_func", "dropout_p"), ("moe_fused_gate", "n_share_experts_fusion")]
+)
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_compiled_call_refuses_none(name: str, option: str, inside: bool) -> None:
+    function = getattr(aiter_prebuilt, name)
+    given = {**public_calls.arguments(name), option: None}
+
+    def outer(**given: Any) -> Any:
+        return function(**given)
+
+    call = outer if inside else function
+    words = f"{option} must be .*, got None"
+    torch.compiler.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match=words):
+        torch.compile(call, backend="eager", fullgraph=True)(**given)
+    with pytest.raises(AiterPrebuiltError, match=words):
+        torch.compile(call, backend="eager")(**given)
+    torch.compiler.reset()

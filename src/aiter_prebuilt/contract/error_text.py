@@ -15,7 +15,7 @@ class DescribedError(Exception):
     """
 
     def __init__(self, asked: str, found: str, fix: str) -> None:
-        super().__init__(asked, found, fix)
+        self.args = (asked, found, fix)
         self.asked = asked
         self.found = found
         self.fix = fix

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from math import prod
+from typing import Any, Final
 
 #: Places in a cache, which AITER reads in either width: kernels that read one get a copy.
 _SLOTS = "slot_mapping"
@@ -18,6 +19,8 @@ _SCALES_BY_MEMORY = {"smooth_per_token_scaled_quant": ("out", "scales")}
 #: Caches of values in tiles, which may have the shape that they would have without: operator -> (values, keys).
 _TILES = {"pa_fwd_asm": ("V", "K")}
 
+_LARGEST_INT: Final = 2**31 - 1
+
 #: Arguments to call with instead, and what to call after that.
 Restated = tuple[tuple[Any, ...], Callable[[], None] | None]
 
@@ -27,9 +30,10 @@ def restated(name: str, *arguments: Any) -> Restated | None:
 
     None if there is no other way to say it.
 
-    Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one are
-    copied, and what was written is copied back. So are tensors of products that are not dense. A scale a row may lack its last
-    dim. Results of routing may have more rows. Slots of 32 bits are widened. Values in tiles may have the shape of rows.
+    Tensors that require a gradient are detached where AITER reads them so. Rows whose leading dims cannot be taken as one, or
+    that lie 2**31 elements apart, are copied, and what was written is copied back. So are tensors of products that are not
+    dense. A scale a row may lack its last dim. Results of routing may have more rows. Slots of 32 bits are widened. Values in
+    tiles may have the shape of rows.
     """
     torch: Any = sys.modules.get("torch")
     if torch is None:
@@ -77,7 +81,7 @@ def _first_rows(torch: Any, first_rows: Mapping[str, str], specs: Sequence[Any],
 
 
 def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
-    """One number a row, without the last dim of one that the signature has: seen with it."""
+    """See one number a row with the last dim of one that the signature has. Leading dims may be one: AITER counts rows."""
     shapes = [
         tuple(each.shape[:-1])
         for spec, each in zip(specs, given, strict=False)
@@ -89,7 +93,7 @@ def _columns(torch: Any, specs: Sequence[Any], given: list[Any]) -> None:
             spec.star
             and spec.dims[1:] == ("1",)
             and isinstance(each, torch.Tensor)
-            and tuple(each.shape) in shapes
+            and tuple(each.shape) in [*shapes, *((prod(shape),) for shape in shapes)]
         ):
             given[place] = each.unsqueeze(-1)
 
@@ -135,7 +139,7 @@ def _copies(
         each = given[place]
         if not isinstance(each, torch.Tensor) or each.is_contiguous():
             continue
-        if spec.name not in dense and not _has_split_rows(each, spec):
+        if not (spec.name in dense or _has_split_rows(each, spec) or _has_far_rows(each, spec)):
             continue
         written = spec.role != "in"
         others = [(other, specs[at].role != "in") for at, other in enumerate(whole) if at != place]
@@ -151,6 +155,16 @@ def _has_split_rows(tensor: Any, spec: Any) -> bool:
     """Tell whether the leading dims of a tensor of rows cannot be taken as one."""
     leading = tensor.dim() - len(spec.dims) + 1
     return bool(spec.star) and leading > 1 and not _as_one(tensor.shape[:leading], tensor.stride()[:leading])
+
+
+def _has_far_rows(tensor: Any, spec: Any) -> bool:
+    """Tell whether rows lie so far apart that kernels, which count elements with 32 bits, cannot name the distance.
+
+    A card's memory has room for a few such rows alone, so that a copy of them is small. Caches have more dims, and large rows.
+    """
+    rows = spec.star or len(spec.dims) == 2
+    pairs = zip(tensor.shape, tensor.stride(), strict=True)
+    return bool(rows) and any(size > 1 and abs(stride) > _LARGEST_INT for size, stride in pairs)
 
 
 def _as_one(shape: Sequence[int], strides: Sequence[int]) -> bool:

@@ -28,9 +28,12 @@ from aiter_prebuilt.forks import importing
 _OF_ARGUMENTS: Final = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, AssertionError)
 #: How the text of a RuntimeError of older torch begins where the device failed; newer torch has classes of their own for that.
 _OF_DEVICES: Final = ("CUDA", "HIP", "NCCL")
+_FIX: Final = "For what each argument may be, see help(aiter_prebuilt.{})"
 #: Longest value that a message shows.
 _LONGEST: Final = 60
 _INT64: Final = range(-(2**63), 2**63)
+#: Annotations of numbers. None would count as zero wherever a function asks for their truth; AITER refuses it.
+_NUMBERS: Final = ("float", "int", "int | Enum")
 
 
 def guarded(function: FunctionType) -> FunctionType:
@@ -65,8 +68,8 @@ def guarded(function: FunctionType) -> FunctionType:
             declared.append(f"{each.name}{default}")
             handed.append(each.name)
     given = ", ".join(f"{each.name!r}: {each.name}" for each in parameters)
-    # A number that is None would count as zero wherever a function asks for its truth. AITER refuses it.
-    missing = [f"{each.name} is None" for each in parameters if each.annotation == "float"]
+    kinds = numbers(function)
+    missing = [f"{name} is None" for name in kinds]
     text = _WRAPPER.format(
         name=function.__name__,
         declared=", ".join(declared),
@@ -78,7 +81,7 @@ def guarded(function: FunctionType) -> FunctionType:
     # A file of its own: a traceback would show lines of this one, which say other things.
     exec(compile(text, f"<arguments of {function.__name__}>", "exec"), function.__globals__, namespace)  # noqa: S102  # names of parameters alone
     handler = differentiated if function.__name__ in DIFFERENTIABLE else blame
-    made: FunctionType = namespace["_make"](function, handler)
+    made: FunctionType = namespace["_make"](function, handler, no_number, kinds)
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
     made.__dict__.update(function.__dict__)
     for name in ("__module__", "__qualname__", "__doc__", "__annotations__"):
@@ -88,11 +91,11 @@ def guarded(function: FunctionType) -> FunctionType:
 
 
 #: Names that no parameter has are the closure's: the globals are those of the function.
-_WRAPPER: Final = """def _make(_function_, _handler_):
+_WRAPPER: Final = """def _make(_function_, _handler_, _no_number_, _numbers_):
     def {name}({declared}):
         try:
             if {missing}:
-                raise TypeError("a number is None")
+                raise _no_number_("{name}", _numbers_, {{{given}}})
             return _function_({handed})
         except Exception as _error_:
             _answer_ = _handler_(_function_, _error_, {{{given}}})
@@ -101,6 +104,25 @@ _WRAPPER: Final = """def _make(_function_, _handler_):
             return _answer_
     return {name}
 """
+
+
+def numbers(function: Callable[..., Any]) -> dict[str, str]:
+    """Return the parameters of ``function`` that are numbers and never None, with their annotations."""
+    annotations = function.__annotations__.items()
+    return {name: kind for name, kind in annotations if name != "return" and kind in _NUMBERS}
+
+
+def no_number(function: str, kinds: Mapping[str, str], given: Mapping[str, Any]) -> ArgumentKindError:
+    """Return the error for the first number that is None. torch.compile traces it.
+
+    Args:
+        function: name of the public function.
+        kinds: its :func:`numbers`.
+        given: its arguments by name.
+    """
+    option = [each for each in kinds if each in given and given[each] is None][0]  # noqa: RUF015  # a trace has no generators
+    said = " or ".join([_KINDS[kind][1] for kind in kinds[option].split(" | ")])
+    return ArgumentKindError(function, f"{option} must be {said}, got None", _FIX.format(function))
 
 
 def differentiated(function: Callable[..., Any], error: Exception, given: Mapping[str, Any]) -> Any:
@@ -156,7 +178,7 @@ def blame(function: Callable[..., Any], error: Exception, given: Mapping[str, An
     raw = _unnamed(error, given) if isinstance(error, AiterPrebuiltError) else error
     if raw is None:
         return
-    fix = f"For what each argument may be, see help(aiter_prebuilt.{name})"
+    fix = _FIX.format(name)
     for key, kinds in inner.__annotations__.items():
         if key != "return" and key in given and isinstance(kinds, str):
             expected = _unlike(given[key], kinds)

@@ -61,13 +61,13 @@ def fused_moe(
     a2_scale: torch.Tensor | None = None,
     block_size_M: int | None = None,
     num_local_tokens: torch.Tensor | None = None,
-    moe_sorting_dispatch_policy: int = 0,
+    moe_sorting_dispatch_policy: int | None = 0,
     dtype: torch.dtype | None = None,
     hidden_pad: int = 0,
     intermediate_pad: int = 0,
     bias1: torch.Tensor | None = None,
     bias2: torch.Tensor | None = None,
-    splitk: int = 0,
+    splitk: int | None = 0,
     swiglu_limit: float | None = None,
     beta: float | None = None,
     linear_beta: float | None = None,
@@ -137,7 +137,7 @@ def fused_moe(
         a2_scale: one number, with which what the activation gives is quantised, or None.
         block_size_M: an int of at least -1, or None; accepted and ignored: AITER divides its work by it.
         num_local_tokens: [1] int32, the number of valid tokens; rows of the others become 0.
-        moe_sorting_dispatch_policy: an int; accepted and ignored: AITER divides its work by it.
+        moe_sorting_dispatch_policy: an int or None; accepted and ignored: AITER divides its work by it.
         dtype: bf16 or fp16, the type of the result; None: that of hidden_states, which it is without quantisation.
         hidden_pad: the number of last columns of H that are padding, less than H: their weights are zero. Of MXFP4 whole groups
             of 32 are left out.
@@ -145,7 +145,7 @@ def fused_moe(
             groups of 32 are left out.
         bias1: [E, 2 * EI] fp32, added to the sums of gate and up, after the weight of ``doweight_stage1``.
         bias2: [E, H] fp32, added to each choice's, before its weight.
-        splitk: an int; accepted and ignored: AITER divides its work by it.
+        splitk: an int or None; accepted and ignored: AITER divides its work by it.
         swiglu_limit: before it gate is at most that, up too, or its negative; 0, None: 7 for SwiGLU, else as they are. Not
             negative, and not NaN.
         beta: a number, or None; ignored: it belongs to an activation that is not supported.

@@ -25,7 +25,7 @@ def shuffle_weight(
     use_int4: bool = False,
     is_guinterleave: bool = False,
     gate_up: bool = False,
-    pad_k_to: int = 0,
+    pad_k_to: int | None = 0,
 ) -> torch.Tensor:
     """Reorder a weight as a wave reads it.
 
@@ -45,7 +45,7 @@ def shuffle_weight(
             NLANE * KPACK`` columns stored as ``[64 / NLANE][NLANE][KPACK]``.
         gate_up: with ``is_guinterleave``, the two halves of N take turns, one block of rows of each. Without it, it changes
             nothing, as in AITER.
-        pad_k_to: append zeros to K up to its next multiple.
+        pad_k_to: append zeros to K up to its next multiple; 0 or None: none.
 
     Returns:
         A contiguous copy with ``is_shuffled = True`` (a Python attribute: clone, slicing and ``state_dict``

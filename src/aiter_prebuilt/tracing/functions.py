@@ -25,6 +25,7 @@ from aiter_prebuilt.devices import device, native
 from aiter_prebuilt.launch import dispatch
 from aiter_prebuilt.launch.graph_break import break_reason, is_traced
 from aiter_prebuilt.ops._common import refuse
+from aiter_prebuilt.ops._named_errors import no_number, numbers
 from aiter_prebuilt.ops._random import pair
 from aiter_prebuilt.tracing.launches import LAUNCHES, launch_of
 
@@ -168,6 +169,22 @@ def _differentiable(name: str, function: FunctionType) -> Callable[..., Any]:
     return stand_in
 
 
+def _without_none(function: FunctionType, inner: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuse None for a number of ``function``, as its eager call does, before ``inner`` is traced."""
+    said, kinds = function.__name__, numbers(function)
+    names = function.__code__.co_varnames[: function.__code__.co_argcount]
+
+    def stand_in(*args: Any, **keywords: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **keywords}
+        for option in kinds:
+            if option in given and given[option] is None:
+                raise no_number(said, kinds, given)
+        return inner(*args, **keywords)
+
+    setattr(stand_in, "__wrapped__", inner)  # noqa: B010  # a function has no such attribute to mypy
+    return stand_in if kinds and ".generated." not in function.__module__ else inner
+
+
 def _marked(module: ModuleType) -> Iterator[FunctionType]:
     """Yield the functions of a module, and the methods of its classes, that have the mark of ``ops._traced``."""
     classes = [each for each in vars(module).values() if isinstance(each, type)]
@@ -188,7 +205,8 @@ def _traced_functions() -> dict[str, Callable[..., Any]]:
                 found[name] = _over(plain, plain.__globals__, plain.__closure__)
                 continue
             copy = copies.function(function)
-            found[name] = _differentiable(name, copy) if name in DIFFERENTIABLE else copy
+            inner = _differentiable(name, copy) if name in DIFFERENTIABLE else copy
+            found[name] = _without_none(plain, inner)
     return found
 
 

@@ -74,7 +74,8 @@ def smoothquant_fwd(
             (gfx942), 448 for e4m3fn (gfx950).
         input: [..., N] bf16 or fp16, rows may be strided.
         x_scale: [N] fp32, per column.
-        y_scale: [..., 1] fp32, written; 1 for a row of zeros; NaN is left out of amax, and its code is -qmax.
+        y_scale: [..., 1] fp32, written; one for each row, [M] of all rows too; 1 for a row of zeros; NaN is left out of amax, and
+            its code is -qmax.
 
     Raises:
         UnsupportedError: a tensor that requires grad.
