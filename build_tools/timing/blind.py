@@ -7,6 +7,7 @@ prediction may choose between kernels only where this holds (`MEDIAN`, `TAIL`); 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
@@ -138,8 +139,8 @@ def _case(
         "blind": None if times is None else _errors(times, every),
         "winners": None if times is None else _errors(times, _fastest(family.shapes)),
         "contested": len(contested),
-        "loss": None if times is None or not contested else _loss(contested, _by(times)),
-        "loss_today": None if cost is None or not contested else _loss(contested, cost.choose),
+        "loss": None if times is None or not contested else _loss(contested, partial(_times, times)),
+        "loss_today": None if cost is None or not contested else _loss(contested, cost.of),
     }
 
 
@@ -150,13 +151,18 @@ def _errors(times: Times, calls: Sequence[tuple[Shape, Candidate]]) -> dict[str,
     return {part: round(float(value), 1) for part, value in parts.items()}
 
 
-def _by(times: Times) -> Callable[[Shape], int]:
-    return lambda shape: int(np.argmin(times([(shape, each) for each in shape.candidates])))
+def _times(times: Times, shape: Shape) -> Floats:
+    return times([(shape, each) for each in shape.candidates])
 
 
-def _loss(shapes: Sequence[Shape], choose: Callable[[Shape], int]) -> dict[str, float]:
-    factors = [shape.candidates[choose(shape)].us / shape.candidates[0].us for shape in shapes]
-    return _factors(factors)
+def _loss(shapes: Sequence[Shape], scores: Callable[[Shape], Sequence[float] | Floats]) -> dict[str, float]:
+    return _factors([_taken(shape.candidates, scores(shape)) / shape.candidates[0].us for shape in shapes])
+
+
+def _taken(candidates: Sequence[Candidate], scores: Sequence[float] | Floats) -> float:
+    """Return the time of the candidate with the least score, the mean time of those that share it: a tie finds nothing."""
+    least = min(scores)
+    return float(np.mean([each.us for each, score in zip(candidates, scores, strict=True) if score == least]))
 
 
 def _between(
@@ -179,11 +185,10 @@ def _rivals(pair: Sequence[Family], blind: Mapping[str, Times]) -> dict[str, Any
         shapes = [part[sizes] for part in known]
         ways = [each for shape in shapes for each in shape.candidates]
         times = np.concatenate([
-            blind[family.case]([(shape, each) for each in shape.candidates])
-            for family, shape in zip(pair, shapes, strict=True)
+            _times(blind[family.case], shape) for family, shape in zip(pair, shapes, strict=True)
         ])  # fmt: skip
         best = min(each.us for each in ways)
-        by_model.append(ways[int(np.argmin(times))].us / best)
+        by_model.append(_taken(ways, times) / best)
         first.append(shapes[0].candidates[0].us / best)
         second.append(shapes[1].candidates[0].us / best)
     found = {"loss": by_model, "loss_first": first, "loss_second": second}

@@ -1,4 +1,4 @@
-"""Today's rule within a family: the lowest integer cost of the manifest's kernel, the first of equal ones."""
+"""Today's rule within a family: the lowest integer cost of the manifest's kernel."""
 
 from __future__ import annotations
 
@@ -31,11 +31,9 @@ class Cost:
     cus: int
     programs: dict[str, bytes] = field(default_factory=dict)
 
-    def choose(self, shape: Shape) -> int:
-        """Return the place of the variant that the cost takes among a shape's."""
-        costs = [self._of(shape, each) for each in shape.candidates]
-        names = [(cost, each.kernel, each.parts) for cost, each in zip(costs, shape.candidates, strict=True)]
-        return names.index(min(names))
+    def of(self, shape: Shape) -> list[int]:
+        """Return the cost of each measured variant of a shape."""
+        return [self._of(shape, each) for each in shape.candidates]
 
     def _of(self, shape: Shape, each: Candidate) -> int:
         parts, k = each.parts, shape.k

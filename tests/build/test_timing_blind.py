@@ -50,7 +50,6 @@ def test_every_family_is_tested_by_others_of_its_card_alone() -> None:
 
 
 def test_predictions_may_choose_where_the_bounds_hold() -> None:
-    """What the order of kernels chooses until then: every family that a product has beside another one."""
     assert SAID["bounds"] == {"median": 10.0, "p90": 25.0}
     assert blind.trusted(SAID) == {
         "bf16gemm gfx950 256", "fp8gemm_blockscale gfx950 256", "fp8gemm_blockscale gfx942 80", "i8gemm gfx942 80",
@@ -67,10 +66,12 @@ def test_a_choice_loses_its_time_over_the_fastest() -> None:
         Shape(2, 1, 1, 2, (Candidate("b", 1, 10.0), Candidate("a", 1, 15.0))),
     ]
 
-    def first(shape: Shape) -> int:
-        return [each.kernel for each in shape.candidates].index("a")
+    def named(shape: Shape) -> list[float]:
+        return [float(each.kernel != "a") for each in shape.candidates]
 
-    assert blind._loss(shapes, first) == {"mean": 1.25, "p90": 1.45, "right": 50.0}
+    assert blind._loss(shapes, named) == {"mean": 1.25, "p90": 1.45, "right": 50.0}
+    even = blind._loss(shapes, lambda shape: [0.0] * len(shape.candidates))
+    assert even == {"mean": 1.375, "p90": 1.475, "right": 0.0}, "a tie takes the mean"
 
 
 def test_figures_of_tiles_are_found_again() -> None:
