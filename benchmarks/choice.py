@@ -4,8 +4,9 @@
     PYTHONPATH=src AITER_DIR=CHECKOUT python benchmarks/choice.py [--json]  # a checkout's, with its own kernels
 
 A measured table has the winner of a shape. Costs were fitted to the rows of half of the (N, K); "held out" is the other half.
-AITER walks a hash map, so its rule is given 24 orders and the mean counts. What a wrong choice loses was not measured; where the
-chosen kernel won a larger call of the same (N, K), it took that time at most here.
+AITER walks a hash map, so its rule is given 24 orders and the mean counts. What a wrong choice loses stands in no single table
+(`tune --blind` reads those of many commits). Where the chosen kernel won a larger call of the same (N, K), it took that time at
+most here.
 """
 
 from __future__ import annotations

@@ -6,6 +6,7 @@ Facts of AITER's launchers (``csrc/py_itfs_cu/asm_*.cu``), in our words: each ar
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -19,6 +20,7 @@ Argument: TypeAlias = tuple[str, float]
 Arguments: TypeAlias = Callable[[int, int, int, int], list[Argument]]
 #: Bytes behind each pointer: more than any tile of these kernels reads.
 _ROOM: Final = 1 << 26
+_TILE: Final = re.compile(r"_(\d+)x(\d+)(?=_|E)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,3 +147,10 @@ def _kernel(row: dict[str, Any], folder: PurePosixPath) -> Kernel:
         row["knlname"], (folder / row["coname"]).as_posix(), int(row["tilem"]), int(row["tilen"]), row["splitk"] == "1",
         row.get("bpreshuffle", "1") == "1",
     )  # fmt: skip
+
+
+def tile_of(symbol: str) -> tuple[int, int]:
+    """Read rows and columns of a kernel's tile from its symbol, ``..._32x128E``."""
+    found = _TILE.search(symbol)
+    assert found is not None, symbol
+    return int(found[1]), int(found[2])

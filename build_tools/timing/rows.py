@@ -66,6 +66,20 @@ def pairs(
     return made
 
 
+def candidates(
+    family: Family, kernels: Iterable[Kernel], tree: Tree, folders: Iterable[Path]
+) -> dict[Shape, list[Measured]]:
+    """All variants that were measured for a shape, in the tree's tables or in folders with older ones; the last time counts."""
+    known = list(kernels)
+    texts = [
+        tree.text(f"aiter:configs/{name}") for name in _names(family, tree.names("aiter:configs", ".csv"))
+    ]
+    found: dict[Shape, dict[tuple[str, int], Measured]] = {}
+    for row in _rows(family, known, [*_new_texts(family, folders), *texts]):
+        found.setdefault(row.shape, {})[row.kernel.symbol, row.parts] = row
+    return {shape: list(variants.values()) for shape, variants in found.items()}
+
+
 def _new_texts(family: Family, folders: Iterable[Path]) -> Iterator[str]:
     """Each content once: most tables are the same in most folders."""
     seen: set[bytes] = set()

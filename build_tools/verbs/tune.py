@@ -31,7 +31,11 @@ _FOLDER = "build/modelled"
 )
 @click.option(
     "--older", type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="With --fit: a folder of folders with earlier tables, for pairs of variants that were both measured.",
+    help="With --fit or --blind: a folder of folders with earlier tables, for variants that were measured for one shape.",
+)  # fmt: skip
+@click.option(
+    "--blind", is_flag=True,
+    help="Test the model on families that no fit has seen. --older (AITER_DIR: a checkout's) reads their rows anew.",
 )  # fmt: skip
 @click.option(
     "--by-model", "by_model", is_flag=True, help="Write tuned rows for calls that no measured row decides."
@@ -57,7 +61,7 @@ _FOLDER = "build/modelled"
 @options.bundles
 @options.json
 def tune(
-    fit: bool, seed: int, older: Path | None, by_model: bool, calls: tuple[str, ...], models: tuple[str, ...],
+    fit: bool, seed: int, older: Path | None, blind: bool, by_model: bool, calls: tuple[str, ...], models: tuple[str, ...],
     functions: tuple[str, ...], target: str, cus: int | None, output: Path | None, bundles: Path, as_json: bool,
 ) -> None:  # fmt: skip
     """Predict times by the emulator's model.
@@ -67,10 +71,17 @@ def tune(
     """
     from build_tools.errors import UsageError
 
-    if fit is by_model or (by_model and not calls and not models):
+    if fit + blind + by_model != 1 or (by_model and not calls and not models):
         raise UsageError(
-            "tune", "it takes one thing to do", "Say --fit, or --by-model with --call or --model"
+            "tune", "it takes one thing to do", "Say --fit, --blind, or --by-model with --call or --model"
         )
+    if blind:
+        tested = _blind(older)
+        if as_json:
+            print_json(tested)
+        else:
+            _print_blind(tested)
+        return
     if fit:
         document = _fitted(seed, older, output)
         if as_json:
@@ -143,6 +154,44 @@ def _print_fit(document: dict[str, Any]) -> None:
              family["winner_in_three"], family["heuristic_first"], left["median"] if left else "", pairs["apart"], pairs["right"])
         )  # fmt: skip
     print_table("predicted times of rows that had no say", columns, rows)
+
+
+def _blind(older: Path | None) -> dict[str, Any]:
+    """Write the figures of the blind test, and the measured rows where earlier tables are named."""
+    from build_tools.manifest.parse import load
+    from build_tools.timing import blind, costs, measured
+    from build_tools.timing import document as documents
+    from build_tools.tools.tree import tree_of
+
+    if older is not None:
+        rows = measured.document(tree_of("aiter", options.ROOT), sorted(older.iterdir()))
+        documents.write(options.ROOT / measured.NAME, rows)
+    families = measured.read(options.ROOT / measured.NAME)
+    models = (blind.ByCycles(documents.read(options.ROOT / documents.NAME)), blind.ByTiles())
+    made = blind.document(families, models, costs.costs_of(load(options.ROOT / "manifests"), families))
+    documents.write(options.ROOT / blind.NAME, made)
+    return made
+
+
+def _print_blind(document: dict[str, Any]) -> None:
+    from build_tools.timing.blind import trusted
+
+    holds, rows = trusted(document), []
+    for case, each in document["families"].items():
+        off, loss, today = each["blind"] or {}, each["loss"] or {}, each["loss_today"] or {}
+        rows.append(
+            (case, each["model"], each["rows"], off.get("median", ""), off.get("p90", ""), off.get("bias", ""),
+             "yes" if case in holds else "no", each["contested"], loss.get("mean", ""), today.get("mean", ""))
+        )  # fmt: skip
+    columns = [
+        "family", "model", "rows", "median %", "p90 %", "bias %", "may choose", "shapes of several", "loss x", "cost's loss x",
+    ]  # fmt: skip
+    print_table("families that no fit has seen", columns, rows)
+    pairs = [
+        (name, each["shapes"], *(each[part]["mean"] for part in ("loss", "loss_first", "loss_second")))
+        for name, each in document["between"].items()
+    ]
+    print_table("between two families", ["", "shapes", "loss x", "first always x", "second always x"], pairs)
 
 
 def _of_models(models: tuple[str, ...], functions: tuple[str, ...], target: str) -> list[str]:
