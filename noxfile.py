@@ -235,8 +235,9 @@ def quick(session: nox.Session) -> None:
 
 @shared
 def wheels(session: nox.Session) -> None:
-    """All wheels of both profiles and all targets, in ``dist`` (``-- --stored-only``: of what is compiled already), and what they
-    hold, as a record. With torch AITER's functions are called whose kernels the bridge's data wheels hold.
+    """Write all wheels, and a record of what they hold, to ``dist`` (``-- --stored-only``: compile nothing).
+
+    With torch AITER's functions are called whose kernels the bridge's data wheels hold.
     """
     install_torch(session)
     install_for(session)
@@ -378,8 +379,9 @@ def sanitize(session: nox.Session) -> None:
 
 @shared
 def demo(session: nox.Session) -> None:
-    """Build all wheels, install those of both AMD targets in a clean environment, look at them, and execute every operator's
-    golden calls on the emulator: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
+    """Build all wheels, install them in a clean environment, and execute every operator on the emulator.
+
+    Both AMD targets are installed. It needs no GPU, driver, compiler or framework. Where a real GPU is, calls run on it too.
     """
     missing = install_torch(
         session, needed=False
@@ -498,9 +500,11 @@ def engines(session: nox.Session) -> None:
 
 @shared
 def peers(session: nox.Session) -> None:
-    """AITER's own ``op_tests`` under the bridge on the emulator (``-- ROW ...``, ``-- --record``); AITER_DIR names the
-    checkout. Kernel tests of vLLM and Triton, too, where VLLM_DIR and TRITON_DIR name theirs (``docs/peers.md``). Fails where a
-    row of ``tests/data/peers.json`` has fewer right cases than before. All rows take hours.
+    """Run AITER's own ``op_tests`` under the bridge on the emulator, from the checkout AITER_DIR; takes hours.
+
+    ``-- ROW ...`` runs some rows, ``-- --record`` keeps the results. Kernel tests of vLLM and Triton run, too, where VLLM_DIR and
+    TRITON_DIR name their checkouts (``docs/peers.md``). It fails where a row of ``tests/data/peers.json`` has fewer right cases
+    than before.
     """
     install(session, *locks("test", "aiter"))
     install_torch(session)

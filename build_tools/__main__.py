@@ -11,11 +11,12 @@ from build_tools.verbs.environment import UNUSABLE, missing
 
 try:
     import click
+    import rich  # noqa: F401  # the tables of verbs
 except ModuleNotFoundError as error:  # before any verb is read: they all import it
     sys.exit(missing(error))
 
 from build_tools.errors import BuildToolsError
-from build_tools.files.progress import step
+from build_tools.files.progress import PATIENCE, step
 from build_tools.verbs.audit import audit
 from build_tools.verbs.build import build
 from build_tools.verbs.cases import cases
@@ -46,6 +47,10 @@ from build_tools.verbs.wheels import wheels
 GROUPS: Final = {"distributed": "farm", "obstore": "farm", "minisign": "release"}
 
 
+#: Seconds after which a log hears of a verb that says nothing itself.
+PATIENCE_IN_A_LOG: Final = 30.0
+#: Verbs that keep what they have compiled when they are interrupted.
+KEEPING: Final = frozenset(("build", "prove", "wheels"))
 #: Verbs that show their progress, or run a program that writes on the terminal.
 TALKING: Final = frozenset(("build", "develop", "emulator", "farm", "prove", "site", "wheels"))
 
@@ -87,12 +92,12 @@ for verb in (
 
 @contextmanager
 def _watched() -> Iterator[None]:
-    """On a terminal, say that a verb works on when it says nothing of that itself."""
+    """Say that a verb works on when it says nothing of that itself."""
     words = [word for word in sys.argv[1:3] if not word.startswith("-")]
-    if not words or words[0] in TALKING or not sys.stderr.isatty():
+    if not words or words[0] in TALKING:
         yield
         return
-    with step(" ".join(words)):
+    with step(" ".join(words), patience=PATIENCE if sys.stderr.isatty() else PATIENCE_IN_A_LOG):
         yield
 
 
@@ -121,9 +126,8 @@ def main() -> None:
         click.echo(f"error: {error}", err=True)
         sys.exit(UNUSABLE)
     except (click.Abort, KeyboardInterrupt):
-        click.echo(
-            "interrupted: what was finished is in the store, the next build goes on from there", err=True
-        )
+        kept = ": what was finished is in the store, the next build goes on from there"
+        click.echo(f"interrupted{kept if sys.argv[1:2] and sys.argv[1] in KEEPING else ''}", err=True)
         sys.exit(130)
     if isinstance(code, int):  # --help and the like ask for an exit themselves
         sys.exit(code)

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 #: Each after the one that it takes from.
 CHANNELS: Final = ("nightly", "rc", "stable")
 _WHEEL: Final = re.compile(r"aiter_prebuilt(?:_[a-z0-9_]+)?-(?P<version>[^-/]+)-[^/]+\.whl")
+#: What to do with a folder of wheels that has no list.
+UNSIGNED: Final = "Sign it: python -m build_tools release sign FOLDER --key FILE"
 _RECORD: Final = "aiter_prebuilt-{version}.release.json"
 
 
@@ -44,7 +46,8 @@ def promote(
         raise ReleaseError(asked, f"it was yanked: {why}", "Promote the version that mends it")
     place = CHANNELS.index(to)
     source = channels / CHANNELS[place - 1] if place else dist
-    wanted = verified(source, trusted, asked)
+    unsigned = f"Promote it to {source.name} first" if place else UNSIGNED
+    wanted = verified(source, trusted, asked, unsigned)
     chosen = {name: digest for name, digest in wanted.items() if _version_of(name) == version}
     if not any(Path(name).name.startswith(f"aiter_prebuilt-{version}-") for name in chosen):
         have = sorted({found for name in wanted if (found := _version_of(name))})
@@ -85,8 +88,14 @@ def _version_of(name: str) -> str:
     return match["version"] if match else ""
 
 
-def verified(folder: Path, trusted: Sequence[Path], asked: str) -> dict[str, str]:
+def verified(folder: Path, trusted: Sequence[Path], asked: str, unsigned: str = UNSIGNED) -> dict[str, str]:
     """Name -> SHA-256 of the files in ``folder``, all of which are as its list says, which a trusted key signed.
+
+    Args:
+        folder: the release.
+        trusted: files of public keys.
+        asked: what the caller does, for errors.
+        unsigned: what to do where there is no list.
 
     Raises:
         ReleaseError: there is no list, no trusted key vouches for it, or a file is another one or in no list.
@@ -94,9 +103,7 @@ def verified(folder: Path, trusted: Sequence[Path], asked: str) -> dict[str, str
     try:
         data = (folder / SUMS).read_bytes()
     except OSError as error:
-        raise ReleaseError(
-            asked, f"{folder} is no signed release: {error}", "Sign it: python -m build_tools release sign"
-        ) from error
+        raise ReleaseError(asked, f"{folder} is no signed release: {error}", unsigned) from error
     if not any(_vouches(key, folder, data) for key in _keys(trusted)):
         raise ReleaseError(
             asked,

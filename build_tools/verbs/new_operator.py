@@ -27,7 +27,6 @@ def new_operator(name: str, like: str) -> None:
     )
     sources = sorted({kernel.source for kernel in operator.kernels if kernel.source})
     click.echo(f"its kernels are those of {like} ({', '.join(sources)}): write your own below csrc/kernels")
-    click.echo(f'if AITER lacks {name}: manifests/modules.toml, below [beyond]: {name} = "why it is here"')
     click.echo(
         f'If AITER has no {name}, say why it is here: {name} = "reason" under [beyond] in manifests/modules.toml'
     )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import argparse
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from importlib import import_module
 
 from aiter_prebuilt.bundles.products import known_target
@@ -16,6 +19,8 @@ from aiter_prebuilt.errors import INTERRUPTED, AiterPrebuiltError
 
 #: Verbs whose output may be longer than a screen.
 _LONG = ("bridge", "coverage", "explain", "list")
+#: A disk that is full, and a user who may write no more.
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
 
 
 def build_parser() -> tuple[Parser, dict[str, Parser]]:
@@ -64,10 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if getattr(options, "target", None):
             options.target = known_target(options.target)
-        if options.verb not in _LONG or options.json:
-            return int(options.execute(options))
-        with paged():
-            return int(options.execute(options))
+        return _execute(options)
     except AiterPrebuiltError as error:
         print(f"error: {type(error).__name__}: {error}", file=sys.stderr)
         return error.exit_code
@@ -75,9 +77,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, a pager) has what it wanted. Python flushes standard output once more at exit: into nothing.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, a pager) has what it wanted.
+        _drop_output()
         return 1
+    except OSError as error:
+        if error.errno not in _NO_SPACE:
+            raise
+        _drop_output()
+        print(f"error: Cannot write the output: {error.strerror}.", file=sys.stderr)
+        return 1
+
+
+def _execute(options: argparse.Namespace) -> int:
+    with paged() if options.verb in _LONG and not options.json else nullcontext():
+        code = int(options.execute(options))
+    sys.stdout.flush()  # a full disk is found here, and not at exit
+    return code
+
+
+def _drop_output() -> None:
+    """Send to nowhere what Python still has to write to standard output: it flushes once more at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

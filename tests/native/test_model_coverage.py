@@ -145,6 +145,7 @@ def test_the_table_for_people() -> None:
     assert "rms_norm_row[" in norm and norm.endswith("yes")
     assert lines[place + 1].split() == ["1/64,"] and lines[place + 2].split() == ["prefill"]  # below "decode"
     assert lines[-1].startswith("gfx950: ") and "are proved" in lines[-1]
+    assert lines[-1] in lines[1:head], "hundreds of lines follow"
     text = " ".join(done.stdout.split())
     assert "vllm_rms_norm, a call of rms_norm: rms_norm(bf16[M, H], bf16[H], eps)" in text
     assert "Not served: " not in text and " peer_all_reduce " in text

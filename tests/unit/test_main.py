@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import click
@@ -29,7 +30,7 @@ def _exit(monkeypatch: pytest.MonkeyPatch, *words: str) -> int:
 @pytest.mark.parametrize(
     ("error", "code", "said"),
     [
-        (KeyboardInterrupt(), 130, "interrupted: what was finished is in the store"),
+        (KeyboardInterrupt(), 130, "interrupted"),
         (WheelError("pack", "no bundle", "build first"), 12, "error: pack: no bundle. Build first."),
         (click.UsageError("two of them"), 2, "Error: two of them"),
         (
@@ -85,6 +86,52 @@ def test_without_its_environment_it_says_the_command_that_makes_it() -> None:
         ],
     )
     assert steps[2:] == [".nox/toolchain/bin/python -m build_tools build --target gfx942"]
+
+
+def test_with_a_part_of_its_environment_it_says_the_command_too(tmp_path: Path) -> None:
+    """click came with something else, and rich did not: verbs import rich before they run."""
+    (tmp_path / "click").symlink_to(Path(click.__file__).parent)
+    command = [sys.executable, "-S", "-m", "build_tools", "plan"]
+    found = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=found)
+    assert done.returncode == 13 and done.stdout == ""
+    assert done.stderr.startswith("error: the build needs the Python package 'rich', which is not installed.")
+    assert done.stderr.endswith(".nox/toolchain/bin/python -m build_tools plan\n")
+
+
+@pytest.mark.parametrize(
+    ("verb", "said"),
+    [
+        ("build", "interrupted: what was finished is in the store, the next build goes on from there\n"),
+        ("report", "interrupted\n"),
+    ],
+)
+def test_only_a_verb_that_compiles_says_that_its_results_are_kept(
+    verb: str, said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    @click.command()
+    def stopped() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(main.cli.commands, verb, stopped)
+    assert _exit(monkeypatch, verb) == 130
+    assert capsys.readouterr().err.lstrip("\n") == said
+
+
+def test_a_log_hears_of_a_verb_that_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Standard error is no terminal: `report shapes` said nothing for minutes."""
+    monkeypatch.setattr(main, "PATIENCE_IN_A_LOG", 0.05)
+
+    @click.command()
+    def slow() -> None:
+        time.sleep(0.3)
+
+    monkeypatch.setitem(main.cli.commands, "report", slow)
+    assert _exit(monkeypatch, "report") == 0
+    shown = capsys.readouterr()
+    assert not shown.out and shown.err.startswith("report ...\nreport: 0.")
 
 
 @pytest.mark.parametrize(

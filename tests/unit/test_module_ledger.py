@@ -290,8 +290,8 @@ def test_the_verb_reads_a_checkout(tmp_path: Path) -> None:
         CliRunner().invoke(cli, [*asked, "--json", "module_opus"], catch_exceptions=False).output
     )
     assert document["version"] == 1 and [each["name"] for each in document["modules"]] == ["module_opus"]
-    refused = CliRunner().invoke(cli, [*asked, "module_none"])
-    assert "has no such module" in str(refused.exception)
+    refused = CliRunner().invoke(cli, [*asked, "module_opsu"])
+    assert "no module is called 'module_opsu' (did you mean 'module_opus'?)" in str(refused.exception)
 
 
 def test_every_module_of_the_pinned_tree_is_served_or_has_its_reason() -> None:

@@ -41,6 +41,7 @@ ROOT = Path(__file__).resolve().parents[2]
             "Too many arguments: surplus. For example: aiter-prebuilt list --operator rms_norm",
         ),
         (("vresion",), "No verb 'vresion'. Did you mean '--version'?"),
+        (("sign",), "No verb 'sign'. The verbs are"),  # the dashes of --version are no likeness
         (("bridge", "statsu"), "No action 'statsu'. Did you mean 'status'? Choose one of: status, folder."),
         (("completion", "bsh"), "No shell 'bsh'. Did you mean 'bash'?"),
         (
@@ -55,6 +56,27 @@ def test_names_the_word_that_was_meant(
     with pytest.raises(SystemExit) as ended:
         main(words)
     assert ended.value.code == 2 and said in " ".join(capsys.readouterr().err.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("status --operator rms_norm", "--operator belongs to `bridge folder`, not to `bridge status`."),
+        ("status --module module_norm", "--module belongs to `bridge folder`, not to `bridge status`."),
+        ("status --check", "--check belongs to `bridge folder`, not to `bridge status`."),
+        ("folder jit --model llama3", "--model belongs to `bridge status`, not to `bridge folder`."),
+        ("folder jit --engine vllm", "--engine belongs to `bridge status`, not to `bridge folder`."),
+        ("status jit", "A folder belongs to `bridge folder`, not to `bridge status`."),
+        ("status --engine vllm", "--engine needs --model."),
+    ],
+)
+def test_an_option_of_the_other_action_is_refused(
+    words: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was ignored: a misspelt operator looked as if it had been looked up."""
+    assert main(["bridge", *words.split()]) == ArgumentError.exit_code
+    found = capsys.readouterr()
+    assert not found.out and said in found.err
 
 
 def test_names_the_model_and_the_engine_that_were_meant(capsys: pytest.CaptureFixture[str]) -> None:

@@ -41,6 +41,24 @@ def listed(folder: Path, *, terminal: bool, **settings: str) -> str:
     return shown.decode()
 
 
+def test_sums_stand_first_and_last(tmp_path: Path) -> None:
+    lines = listed(tmp_path, terminal=False).splitlines()
+    assert lines[0] == lines[-1] and lines[0].startswith("gfx942: ") and lines[0].endswith("executed")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "gfx942-ck-free.apb").write_bytes(small_bundle()[0])
+    environment = {"PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_BUNDLES": str(tmp_path)}
+    with Path("/dev/full").open("w") as full:
+        command = [sys.executable, "-m", "aiter_prebuilt", "list"]
+        done = subprocess.run(
+            command, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: Cannot write the output: No space left on device.\n"
+
+
 def test_colour_is_for_terminals(tmp_path: Path) -> None:
     assert BOLD + "operator" in listed(tmp_path, terminal=True)
     assert "\x1b" not in listed(tmp_path, terminal=False)

@@ -23,18 +23,20 @@ def compute(names: tuple[str, ...], checkout: str, bundles: Path) -> tuple[Modul
     """
     from build_tools.errors import UsageError
     from build_tools.manifest.parse import load
+    from build_tools.manifest.problems import suggestion
     from build_tools.modules.read import read
     from build_tools.prove.known import known
     from build_tools.report import ledger, module_reasons, modules
 
     tree = read(options.ROOT, checkout)
-    unknown = sorted(set(names) - {module.name for module in tree.modules})
-    if unknown:
-        raise UsageError(
-            f"list the functions of {', '.join(unknown)}",
-            f"AITER {tree.version} has no such module",
-            "Leave the names out to see all modules",
-        )
+    known_modules = {module.name for module in tree.modules}
+    for name in names:
+        if name not in known_modules:
+            raise UsageError(
+                f"list the functions of {name}",
+                f"in AITER {tree.version} no module is called {name!r}{suggestion(name, known_modules)}",
+                "See all: python -m build_tools report modules",
+            )
     manifest = load(options.ROOT / "manifests")
     built = ledger.compute(manifest, bundles, known(options.ROOT))
     found = modules.compute(tree, manifest, built, module_reasons.read(options.ROOT))

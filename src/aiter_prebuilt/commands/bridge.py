@@ -11,12 +11,21 @@ from typing import Final
 
 from aiter_prebuilt.bundles import extras
 from aiter_prebuilt.commands.output import print_json, wrapped
-from aiter_prebuilt.errors import NoBridgeError
+from aiter_prebuilt.errors import ArgumentError, NoBridgeError
 
 HELP = "list the AITER names that the bridge serves or leaves, with reasons"
 EXAMPLE = "aiter-prebuilt bridge status --model llama3 --engine vllm"
 #: All that the runtime knows of it.
 _STATUS: Final = "aiter_prebuilt_bridge.status"
+#: The action that an argument is for.
+_ACTION_OF: Final = {
+    "folder": "folder",
+    "module": "folder",
+    "operator": "folder",
+    "check": "folder",
+    "model": "status",
+    "engine": "status",
+}
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -54,7 +63,9 @@ def execute(options: argparse.Namespace) -> int:
 
     Raises:
         NoBridgeError: it is not installed.
+        ArgumentError: an option of the other action.
     """
+    _check(options)
     status = module()
     if status is None:
         raise NoBridgeError("show the bridge", "it is not installed", f"Run: {extras.pip_line('bridge')}")
@@ -72,6 +83,21 @@ def execute(options: argparse.Namespace) -> int:
             # A table keeps its columns; an empty line stays one.
             print(line if "calls" in report or not line else "\n".join(wrapped(line)))
     return int(report["exit_code"])
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Refuse options that the action would ignore.
+
+    Raises:
+        ArgumentError: one was given.
+    """
+    for name, action in _ACTION_OF.items():
+        if getattr(options, name) and options.action != action:
+            option = "a folder" if name == "folder" else f"--{name}"
+            found = f"{option} belongs to `bridge {action}`, not to `bridge {options.action}`"
+            raise ArgumentError("", found, "See: aiter-prebuilt bridge --help")
+    if options.engine and not options.model:
+        raise ArgumentError("", "--engine needs --model", f"For example: {EXAMPLE}")
 
 
 def module() -> ModuleType | None:

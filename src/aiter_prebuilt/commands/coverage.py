@@ -225,8 +225,10 @@ def _proved(target: str) -> set[str]:
 
 
 def _print(rows: Sequence[CallRow]) -> None:
-    """Print a line for each call and kernel, the reasons why calls are not served, then counts."""
+    """Print counts, a line for each call and kernel, the reasons why calls are not served, and the counts again."""
     targets = dict.fromkeys(row.target for row in rows)
+    _print_sums(rows)  # first too: hundreds of lines follow
+    print()
     for target in targets:
         print(styled(target, "bold"))
         print_table(
@@ -235,7 +237,12 @@ def _print(rows: Sequence[CallRow]) -> None:
         print()
     for reason, forms in _missing(rows).items():
         print("\n".join(wrapped(f"Not served: {', '.join(forms)}: {reason}")))
-    for target in targets:
+    _print_sums(rows)
+
+
+def _print_sums(rows: Sequence[CallRow]) -> None:
+    """Print the counts of each target."""
+    for target in dict.fromkeys(row.target for row in rows):
         mine = [row for row in rows if row.target == target]
         launched, sums = [row for row in mine if row.proved is not None], _total(mine, target)
         text = (

@@ -52,6 +52,8 @@ def execute(options: argparse.Namespace) -> int:
         if options.operator:
             _print_kernels(rows)
         else:
+            _print_sums(rows)  # first too: hundreds of lines follow
+            print()
             _print_operators(rows)
         print()
         for text in (*not_pinned(rows), *not_executed(left), *passed(rows, every=bool(options.operator))):

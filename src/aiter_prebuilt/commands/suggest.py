@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NoReturn
 
-from aiter_prebuilt.contract.error_text import did_you_mean
+from aiter_prebuilt.contract.error_text import closest, did_you_mean
 from aiter_prebuilt.errors import ArgumentError
 
 
@@ -32,7 +32,7 @@ def check_words(
     """
     verb = next((word for word in words if not word.startswith("-")), None)
     if verb is not None and verb not in verbs:
-        close = did_you_mean(verb, verbs) or did_you_mean(f"--{verb}", options_of(parser))
+        close = did_you_mean(verb, verbs) or _meant_option(verb, parser)
         parser.error(f"No verb {verb!r}. {close}The verbs are {', '.join(verbs)}.")
     if verb == "completion":  # what is completed is not its own
         return
@@ -68,6 +68,12 @@ class Parser(argparse.ArgumentParser):
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
     """List the options of a parser."""
     return {option for action in parser._actions for option in action.option_strings}  # noqa: SLF001  # no public list
+
+
+def _meant_option(word: str, parser: argparse.ArgumentParser) -> str:
+    """Suggest the option that ``word`` nearly spells. The dashes are left out: all options have them in common."""
+    close = closest(word, (option.lstrip("-") for option in options_of(parser)))
+    return f"Did you mean '--{close}'? " if close else ""
 
 
 def _refuse(parser: argparse.ArgumentParser, option: str, known: Iterable[str]) -> NoReturn:
