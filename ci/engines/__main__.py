@@ -69,14 +69,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
-def _chosen(words: argparse.Namespace) -> list[vllm_run.Run]:
+def _chosen(words: argparse.Namespace, place: surroundings.Place) -> list[vllm_run.Run]:
     runs = [each for each in RUNS if each.model in words.models] if words.models else list(RUNS)
-    return [each for each in runs if words.target in (None, each.target)]
+    chosen = [each for each in runs if words.target in (None, each.target)]
+    if place.aiter is not None:
+        return chosen
+    for model in sorted({each.model for each in chosen} & models.AUGUST.keys()):
+        print(
+            f"left out: {model} needs {models.AUGUST[model]} of AITER of August 2026. Set AITER_DIR to a checkout",
+            file=sys.stderr,
+        )
+    return [each for each in chosen if each.model not in models.AUGUST]
 
 
 def _run(words: argparse.Namespace, place: surroundings.Place) -> int:
     outcomes, problems = [], []
-    for run in _chosen(words):
+    for run in _chosen(words, place):
         try:
             outcome = vllm_run.execute(run, place)
         except EngineError as error:

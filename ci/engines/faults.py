@@ -12,7 +12,7 @@ def _as_it_is(model: Any) -> None:
 
 
 def _scaled(model: Any) -> None:
-    model.model.layers[0].self_attn.o_proj.weight.data *= 1.1
+    model.model.layers[0].self_attn.o_proj.weight.data *= 1.5
 
 
 def _turned(model: Any) -> None:

@@ -49,6 +49,9 @@ CONFIGS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
 }  # fmt: skip
 
+#: Model -> what vLLM asks AITER for, that its package of November 2025 lacks.
+AUGUST: Final = {"qwen3-moe": "topk_gating"}
+
 
 def make(name: str, folder: Path, seed: int = 0) -> Path:
     """Write a model's configuration and bf16 weights, if they are not there. Returns its folder."""

@@ -19,6 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
 import client_names  # noqa: E402  # programs of ci/
+from engines import __main__ as engines_main  # noqa: E402
 from engines import exact, server, surroundings, vllm_run, vllm_tree  # noqa: E402
 from engines.errors import EngineError, ServerError  # noqa: E402
 
@@ -195,3 +196,14 @@ def test_the_outcome_for_programs_is_json() -> None:
     outcome = vllm_run.Outcome(run, judged, 3, 2, {"rms_norm": 1}, {"start": 1.0}, 900, "", ())
     told = json.loads(json.dumps(vllm_run.as_json(outcome)))
     assert told["right"] and told["options"] == "v1, kv_cache_dtype=fp8" and told["launches"] == 3
+
+
+def test_a_model_that_the_pinned_aiter_cannot_run_is_left_out_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = engines_main.build_parser().parse_args(["--folder", str(tmp_path), "run", "--target", "gfx942"])
+    pinned = engines_main._chosen(words, place(tmp_path))
+    assert "qwen3-moe" not in {run.model for run in pinned}
+    assert "left out: qwen3-moe needs topk_gating" in capsys.readouterr().err
+    checkout = engines_main._chosen(words, place(tmp_path, tmp_path))
+    assert {run.model for run in checkout} == {*engines_main.models.CONFIGS} and len(checkout) > len(pinned)
