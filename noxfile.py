@@ -55,7 +55,7 @@ MODELS = ("llama3", "qwen3moe", "gptoss", "deepseek_v3")
 #: Not in its lock, which has what it needs: its CPU build comes from an index of its own.
 (TORCH,) = nox.project.dependency_groups(PROJECT, "torch")
 EXTRAS = "gfx942,gfx950,gfx942-ck,gfx950-ck,emulator"
-#: The driver's own device file: only then does the demo need what is built for an NVIDIA card.
+#: The driver's own device file: only then does the demo execute what it built for an NVIDIA card.
 NVIDIA = Path("/dev/nvidiactl")
 #: Triton has no wheel for CPython 3.10. What is built serves 3.10; only the machine that builds needs a later one.
 OLDEST_BUILD_PYTHON = (3, 11)
@@ -378,16 +378,14 @@ def sanitize(session: nox.Session) -> None:
 
 @shared
 def demo(session: nox.Session) -> None:
-    """Build the wheels of both AMD targets, install them in a clean environment, look at them there, and execute every operator's
+    """Build all wheels, install those of both AMD targets in a clean environment, look at them, and execute every operator's
     golden calls on the emulator: no GPU, no driver, no compiler, no framework. Where a real GPU is, on it too.
     """
-    targets = (*EMULATED.split(","), *(["sm_90"] if NVIDIA.exists() else []))
     missing = install_torch(
         session, needed=False
     )  # calls AITER's functions, for the data wheels of the bridge
     shutil.rmtree(BUILD / "bundles", ignore_errors=True)  # of another time, of targets that are not shown
-    chosen = [word for name in targets for word in ("--target", name)]
-    build_tools(session, "build", "--host", "--ck", "sample", *chosen)
+    build_tools(session, "build", "--host", "--ck", "sample")
     build_tools(session, "wheels", "--output", str(DIST))
     clean = BUILD / "demo"
     session.run(

@@ -112,9 +112,10 @@ publish() {
   rm -rf build/mirror
   folder=$(mktemp -d)
   trap 'rm -rf "$folder"' EXIT # also where signing fails
-  python3 -I -S ci/release_key.py "$folder/release.key"
+  # An error of the key names its file: by the name that its owner knows.
+  python3 -I -S ci/release_key.py "$folder/MINISIGN_KEY"
   unset MINISIGN_KEY
-  set -- --key "$folder/release.key"
+  set -- --key "$folder/MINISIGN_KEY"
   nox -R -s release -- dist "$@" ${BUILDER:+--builder "$BUILDER"} ${RUN:+--invocation "$RUN"} ${SOURCE:+--source "$SOURCE"}
   nox -R -s mirror -- build/mirror "$@"
 }

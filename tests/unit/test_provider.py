@@ -49,7 +49,7 @@ def checkout(tmp_path: Path) -> Path:
     (programs / "nox").touch(mode=0o755)
     (programs / "python").write_text(
         f'#!/bin/sh\necho "$@" >> "{tmp_path}/calls"\nenv > "{tmp_path}/environment"\n'
-        'for each; do case "$each" in */release.key) cat "$each" >> '
+        'for each; do case "$each" in */MINISIGN_KEY) cat "$each" >> '
         f'"{tmp_path}/keys"; stat -c %a "$each" >> "{tmp_path}/modes";; esac; done\n'
         'exit "${FAILS:-0}"\n',
         encoding="utf-8",
@@ -197,7 +197,7 @@ def test_no_file_with_the_key_stays_where_signing_fails(checkout: Path) -> None:
         (checkout / name).mkdir(parents=True)
     done = step(checkout, "publish", MINISIGN_KEY=KEY, FAILS="1")
     assert done.returncode == 1 and (checkout / "keys").read_text() == f"{COMMENT}\n{KEY}\n"
-    assert not [*checkout.rglob("release.key")]
+    assert not [*checkout.rglob("MINISIGN_KEY")]
 
 
 def test_publish_takes_a_key_file_as_gitlab_and_jenkins_give_it(checkout: Path) -> None:
