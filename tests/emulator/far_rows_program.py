@@ -48,12 +48,12 @@ RETURNING: dict[str, Callable[..., Any]] = {
     "per_group_quant_hip": lambda x, w, b: ap.per_group_quant_hip(x, quant_dtype=FP8, group_size=64),
     "flash_attn_func": lambda x, w, b: ap.flash_attn_func(*[x[:, None, None].expand(-1, 4, -1, -1)] * 3),
 }
-#: Functions of (first result, inputs, other results): inputs and results that are rows.
-WRITING: dict[str, tuple[Callable[..., Any], int, int]] = {
-    "rmsnorm2d_fwd_with_add": (lambda *rows, w, b: ap.rmsnorm2d_fwd_with_add(*rows, w, 1e-6), 2, 2),
-    "layernorm2d_fwd_with_add": (lambda *rows, w, b: ap.layernorm2d_fwd_with_add(*rows, w, b, 1e-6), 2, 2),
-    "add_rmsnorm": (lambda *rows, w, b: ap.add_rmsnorm(*rows, w, 1e-6), 2, 2),
-}  # fmt: skip
+#: Functions of (first result, inputs, other results): inputs and results that are rows, and what follows the weight.
+WRITING: dict[str, tuple[Any, int, int, tuple[Any, ...]]] = {
+    "rmsnorm2d_fwd_with_add": (ap.rmsnorm2d_fwd_with_add, 2, 2, (1e-6,)),
+    "layernorm2d_fwd_with_add": (ap.layernorm2d_fwd_with_add, 2, 2, (weight(), 1e-6)),
+    "add_rmsnorm": (ap.add_rmsnorm, 2, 2, (1e-6,)),
+}
 
 
 def bits(found: Any) -> list[Any]:
@@ -70,14 +70,14 @@ def test_rows_that_are_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", WRITING)
 def test_rows_that_are_written(name: str) -> None:
-    function, inputs, results = WRITING[name]
+    function, inputs, results, rest = WRITING[name]
     given = [normal(ROWS, COLUMNS) for _ in range(inputs)]
-    w, b = weight(), weight()
+    w = weight()
     near, apart = ([torch.zeros_like(given[0]) for _ in range(results)] for _ in range(2))
     # Of memory of its own: rows between those that are read might be theirs.
     apart[0] = torch.empty_strided((ROWS, COLUMNS), (APART, 1), dtype=torch.bfloat16, device="cuda").zero_()
-    function(near[0], *given, *near[1:], w=w, b=b)
-    function(apart[0], *map(far, given), *apart[1:], w=w, b=b)
+    function(near[0], *given, *near[1:], w, *rest)
+    function(apart[0], *map(far, given), *apart[1:], w, *rest)
     assert all(bool(each.any()) for each in near)
     assert all(torch.equal(one.cpu(), other.cpu()) for one, other in zip(near, apart, strict=True))
 

@@ -26,11 +26,11 @@ ODD: dict[str, Callable[[Any], Any]] = {
 def test_a_tensor_that_is_not_exported_is_never_the_one_before(kind: str, place: int) -> None:
     x, weight = torch.randn(4, 64).bfloat16().cuda(), torch.ones(64).bfloat16().cuda()
     before = ap.rms_norm(x, weight, 1e-6)
-    given = [x, weight]
-    given[place] = ODD[kind](torch.randn(4, 64))
+    odd = ODD[kind](torch.randn(4, 64))
+    first, second = (odd, weight) if place == 0 else (x, odd)
     for _ in range(3):
         with pytest.raises(ArgumentKindError, match=r"rms_norm: (weight|input|the output) cannot be "):
-            ap.rms_norm(*given, 1e-6)
+            ap.rms_norm(first, second, 1e-6)
     assert torch.equal(ap.rms_norm(x, weight, 1e-6), before)
 
 

@@ -54,8 +54,8 @@ PARTS_OF_CHECKOUT = (
     "csrc/kernels",
     "hsa/gfx942/i8gemm",
 )
-#: Names that are ours and AITER's in each tree, those that strict refuses, and each client's names, those that exist, and ours of them. Pages have the same
-#: numbers (`tests/unit/test_bridge_counts.py`).
+#: Names that are ours and AITER's in each tree, those that strict refuses, and of each client's names those that exist, and ours.
+#: Pages have the same numbers (`tests/unit/test_bridge_counts.py`).
 COUNTS = json.loads((ROOT / "tests" / "data" / "bridge_counts.json").read_text())
 
 #: How scales of MXFP4 are rounded in each.

@@ -32,7 +32,7 @@ def test_page_says_what_the_table_has() -> None:
 
 
 #: Right cases that the table of each checkout has at least. Raise it with a new record; never lower it.
-LEAST = {"e4048607a5": 2535, "e6015f3a6a": 371, "vLLM 4ba787ec9": 157, "Triton 7c56a5e40f": 444}
+LEAST = {"e4048607a5": 2973, "e6015f3a6a": 580, "vLLM 4ba787ec9": 157, "Triton 7c56a5e40f": 444}
 
 
 def test_right_cases_of_a_checkout_never_become_fewer() -> None:
