@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from aiter_prebuilt.__main__ import main
-from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles import locate, opening, overlap
 from aiter_prebuilt.bundles.products import known_target
 from aiter_prebuilt.commands import list as list_verb
 from aiter_prebuilt.contract.error_text import did_you_mean
@@ -122,7 +122,7 @@ def test_list_ends_for_an_unknown_operator_as_explain_does(
     monkeypatch.setattr(locate, "installed", lambda: (Bundle("gfx942"), Bundle("gfx950")))
     monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
     monkeypatch.setattr(list_verb, "_rows", lambda *_: iter(()))
-    monkeypatch.setattr(list_verb.overlap, "overlaps", lambda _: [])
+    monkeypatch.setattr(overlap, "overlaps", lambda _: [])
     assert main(["list", "--operator", *words.split()]) == NoOperatorError.exit_code
     assert said in capsys.readouterr().err
 
