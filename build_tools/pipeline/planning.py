@@ -10,12 +10,12 @@ from typing import Final
 
 from build_tools.compile.inputs import inputs_of
 from build_tools.compile.shards import shard_of
-from build_tools.errors import CodeObjectError, UsageError
+from build_tools.errors import CodeObjectError
 from build_tools.files.codehash import code_digest
 from build_tools.files.reproducible import write_atomic
 from build_tools.judge import audit
 from build_tools.manifest.model import Manifest
-from build_tools.manifest.problems import suggestion
+from build_tools.manifest.names import refuse_unknown
 from build_tools.objects import codeobject
 from build_tools.pipeline.settings import Settings
 from build_tools.plan.plan import make_plan
@@ -43,13 +43,7 @@ def chosen(manifest: Manifest, names: Sequence[str]) -> Manifest:
     if not names:
         return manifest
     known = {operator.name for family in manifest.families.values() for operator in family.operators}
-    for name in names:
-        if name not in known:
-            raise UsageError(
-                f"look for operator {name!r}",
-                f"not an operator{suggestion(name, known)}",
-                "see docs/operators.md",
-            )
+    refuse_unknown("choose operators", names, known)
     families = {
         family: replace(
             row, operators=tuple(operator for operator in row.operators if operator.name in names)

@@ -7,6 +7,7 @@ from collections.abc import Collection
 from rich.console import Console
 from rich.table import Table
 
+from build_tools.report.lines import say
 from build_tools.report.modules import NOT, PARTLY, REPLACED, STATUSES, ModuleLedger, ModuleLine, Served
 
 
@@ -20,23 +21,23 @@ def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -
             if line.name in only:
                 _functions(line, console)
         return
-    _say(console, f"AITER {ledger.version}: {len(ledger.lines)} modules in its list for the JIT")
-    _say(
+    say(console, f"AITER {ledger.version}: {len(ledger.lines)} modules in its list for the JIT")
+    say(
         console,
         "served: every function has an operator here; through: only where AITER's function of its name calls it",
     )
-    _say(
+    say(
         console,
         "of some parameters certain values alone are served: docs/operators.md, or this command with a module's name",
     )
-    _say(console, "what is not served AITER compiles itself, when it is first called")
+    say(console, "what is not served AITER compiles itself, when it is first called")
     _counts(ledger, console)
     _modules(ledger, console)
     for line in ledger.lines:
         if line.status == PARTLY:
             for reason, functions in _by_reason(line):
                 names = ", ".join(functions)
-                _say(
+                say(
                     console,
                     f"{line.name}: not served: {names}: {reason}"
                     if reason
@@ -48,11 +49,11 @@ def render(ledger: ModuleLedger, console: Console, only: Collection[str] = ()) -
         }
         if lacking:
             told = "; ".join(f"{name}: {', '.join(lacks)}" for name, lacks in lacking.items())
-            _say(console, f"{line.name}: parameters of AITER's that ours lack: {told}")
+            say(console, f"{line.name}: parameters of AITER's that ours lack: {told}")
     _without(ledger, console)
     for each in ledger.elsewhere:
         loads = ", ".join(each.loads) or "none"
-        _say(
+        say(
             console,
             f"{each.operator} ({each.module}) stands for a Python function of AITER, which may load: {loads}",
         )
@@ -63,9 +64,9 @@ def _without(ledger: ModuleLedger, console: Console) -> None:
     for line in ledger.lines:
         why = line.reason or "nobody says why"
         if line.status == NOT:
-            _say(console, f"{line.name}: not served: {why}")
+            say(console, f"{line.name}: not served: {why}")
         elif line.status == REPLACED:
-            _say(console, f"{line.name}: replaced by {', '.join(line.instead)}: {why}")
+            say(console, f"{line.name}: replaced by {', '.join(line.instead)}: {why}")
 
 
 def _counts(ledger: ModuleLedger, console: Console) -> None:
@@ -119,14 +120,14 @@ def _by_reason(line: ModuleLine) -> list[tuple[str | None, list[str]]]:
 
 
 def _functions(line: ModuleLine, console: Console) -> None:
-    _say(console, f"{line.name} ({line.first}): {line.status}" + (f": {line.reason}" if line.reason else ""))
+    say(console, f"{line.name} ({line.first}): {line.status}" + (f": {line.reason}" if line.reason else ""))
     for function in line.functions:
         left = f"not served: {function.reason}" if function.reason else "missing"
         who = ", ".join(_who(each) for each in function.by) or left
-        _say(console, f"  {function.name}: {who}")
+        say(console, f"  {function.name}: {who}")
     for place in line.places:
         has = f"{place.state}, {place.proved} of {place.entries} entries proved"
-        _say(console, f"  {place.operator}, {place.backend} on {place.target}: {has}")
+        say(console, f"  {place.operator}, {place.backend} on {place.target}: {has}")
 
 
 def _who(served: Served) -> str:
@@ -134,7 +135,3 @@ def _who(served: Served) -> str:
     parts = [f"without {', '.join(served.lacks)}"] if served.lacks else []
     parts += [f"certain values alone of {', '.join(served.limited)}"] if served.limited else []
     return f"{through}{served.operator}" + (f" ({'; '.join(parts)})" if parts else "")
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from build_tools.report.lines import say
 from build_tools.report.shapes import CHOSEN, NOT_SERVED, STATES, ShapeRow, Shapes
 
 
@@ -27,7 +28,7 @@ def render(shapes: Shapes, console: Console) -> None:
     console.print(table)
     for name, which in shapes.sets.items():
         if which != "tuned":
-            _say(
+            say(
                 console, f"{name}: the {which} set of Composable Kernel's instances; build --ck tuned has all"
             )
 
@@ -53,7 +54,7 @@ def _model(title: str, rows: list[ShapeRow], console: Console) -> None:
         if row.state == NOT_SERVED:
             without.setdefault(row.reason, {})[row.function] = None
     for reason, functions in without.items():
-        _say(console, f"not served: {', '.join(functions)}: {reason}")
+        say(console, f"not served: {', '.join(functions)}: {reason}")
 
 
 def _runs(rows: Iterable[ShapeRow]) -> Iterator[list[ShapeRow]]:
@@ -77,7 +78,3 @@ def entry(row: ShapeRow) -> str:
 def _why(run: list[ShapeRow]) -> str:
     first, last = run[0].reason, run[-1].reason
     return first if first == last else f"{first}; of {run[-1].tokens}: {last}"
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -108,16 +108,18 @@ def reasons(declared: Mapping[str, str], operators: Collection[str]) -> list[str
         operators: those that were asked for.
     """
     shown = [
-        f"No case needs to notice {what}: {reason}"
+        f"No case has to notice a change of {what}: {reason}"
         for what, reason in declared.items()
         if what.partition(".")[0].removesuffix(", yet").rpartition(" ")[2] in operators
     ]
     left = len(declared) - len(shown)
-    more = "more parts" if shown else "parts"
-    return [
-        *shown,
-        *([f"No case needs to notice {left} {more}; lint --json has the reasons"] if left else []),
-    ]
+    if not left:
+        return shown
+    many = "s" if left > 1 else ""
+    rest = f"{left} part{many} may change without a case that notices it."
+    if shown:
+        rest = f"There {'are' if many else 'is'} {left} more such part{many}."
+    return [*shown, f"{rest} The reasons: python -m build_tools lint --json"]
 
 
 def _beside_operators(manifest: Manifest, root: Path) -> list[str]:

@@ -344,9 +344,12 @@ def test_of_the_large_calls_one_is_drawn_while_there_are_others(
 def test_lint_says_the_reasons_of_the_operators_that_were_asked_for() -> None:
     declared = {"one.eps": "it is 0", "two.k.scale": "unread", "two values of each size of one, yet": "slow"}
     assert reasons(declared, ["one"]) == [
-        "No case needs to notice one.eps: it is 0",
-        "No case needs to notice two values of each size of one, yet: slow",
-        "No case needs to notice 1 more parts; lint --json has the reasons",
+        "No case has to notice a change of one.eps: it is 0",
+        "No case has to notice a change of two values of each size of one, yet: slow",
+        "There is 1 more such part. The reasons: python -m build_tools lint --json",
     ]
-    assert reasons(declared, []) == ["No case needs to notice 3 parts; lint --json has the reasons"]
+    assert reasons(declared, []) == [
+        "3 parts may change without a case that notices it. The reasons: python -m build_tools lint --json"
+    ]
+    assert reasons(declared, ["two"])[-1].startswith("There are 2 more such parts. ")
     assert reasons({}, ["one"]) == []

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from aiter_prebuilt.__main__ import main
-from aiter_prebuilt.bundles import locate, opening
+from aiter_prebuilt.bundles import locate, opening, overlap
 from aiter_prebuilt.bundles.products import known_target
+from aiter_prebuilt.commands import list as list_verb
 from aiter_prebuilt.contract.error_text import did_you_mean
 from aiter_prebuilt.contract.products import target_of
 from aiter_prebuilt.contract.targets import AMD, products_of
@@ -91,8 +92,39 @@ def test_names_the_model_and_the_engine_that_were_meant(capsys: pytest.CaptureFi
 class Bundle:
     """An installed bundle with two operators."""
 
-    target = "gfx942"
+    profile = "ck-free"
     names = ("rms_norm", "fused_experts")
+
+    def __init__(self, target: str = "gfx942") -> None:
+        self.target = target
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("rms_nrom", "No operator 'rms_nrom'. Did you mean 'rms_norm'? List all: aiter-prebuilt list"),
+        ("fused_moe", "fused_moe is a function of several operators. Name one of them: "),
+        (
+            "flash_attn_func --target gfx950",
+            "Cannot list flash_attn_func on gfx950: it is not in the installed bundles for gfx950.",
+        ),
+        (
+            "moe_gemm_gathered_fp8 --target gfx942",
+            "Cannot list moe_gemm_gathered_fp8 on gfx942: it exists only for gfx950",
+        ),
+    ],
+)
+def test_list_ends_for_an_unknown_operator_as_explain_does(
+    words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It said "Did you mean" of the same name, and that a public function is no operator, with code 1."""
+    monkeypatch.delenv(locate.VARIABLE, raising=False)
+    monkeypatch.setattr(locate, "installed", lambda: (Bundle("gfx942"), Bundle("gfx950")))
+    monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
+    monkeypatch.setattr(list_verb, "_rows", lambda *_: iter(()))
+    monkeypatch.setattr(overlap, "overlaps", lambda _: [])
+    assert main(["list", "--operator", *words.split()]) == NoOperatorError.exit_code
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("verb", [["explain"], ["explain", "--target", "gfx950"]])
@@ -115,7 +147,7 @@ def test_a_function_of_several_operators_is_told_with_them(
     monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
     assert main(["explain", "fused_moe", "M=1"]) == NoOperatorError.exit_code
     said = capsys.readouterr().err
-    assert "fused_moe is a function of several operators. Explain one of them: " in said
+    assert "fused_moe is a function of several operators. Name one of them: " in said
     assert "fused_experts" in said
 
 

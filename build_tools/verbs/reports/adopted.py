@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from build_tools.report.lines import say
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, print_table
@@ -42,12 +43,8 @@ def adopted(as_json: bool) -> None:
     print_table("code objects of source trees", columns, rows)
     for each in found:
         for reason, count in each.left_out.items():
-            _say(f"{each.target} {each.family}: {count} left out: {reason}")
+            say(console(), f"{each.target} {each.family}: {count} left out: {reason}")
         for name in each.unnamed:
-            _say(f"{name}: left out, and {left_out.FILE} does not say why")
+            say(console(), f"{name}: left out, and {left_out.FILE} does not say why")
     for line in plan.missing:
         click.echo(f"left out: {line}", err=True)
-
-
-def _say(text: str) -> None:
-    console().print(text, highlight=False, markup=False, soft_wrap=True)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from build_tools.report.lines import say
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, say_stale
@@ -42,7 +43,8 @@ def status(as_json: bool, bundles: Path) -> None:
         render(ledger, console())
         for name, found in document["ck"].items():
             if found != "tuned":
-                click.echo(
-                    f"{name}: the {found} set of Composable Kernel's instances; build --ck tuned has all"
+                say(
+                    console(),
+                    f"{name}: the {found} set of Composable Kernel's instances; build --ck tuned has all",
                 )
         say_stale(document["stale"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from build_tools.report.lines import say
 from build_tools.verbs import options
 from build_tools.verbs.examples import example
 from build_tools.verbs.output import console, print_json, print_table
@@ -58,7 +59,7 @@ def tuned(as_json: bool) -> None:
         for use in table.uses:
             for row in (*use.unused, *use.refused):
                 text = f"{table.name}:{row.line}: {use.operator} on {use.target}: {row.why} ({row.says})"
-                console().print(text, highlight=False, markup=False, soft_wrap=True)
+                say(console(), text)
     free = [(table.name, table.rows, table.assembly) for table in tables if not table.uses]
     print_table("tables that no operator takes rows of", ["table", "rows", "assembly"], free)
     for line in plan.missing:

@@ -36,7 +36,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    """Print the list; 0, or 1 when nothing is installed."""
+    """Print the list; 0, or 1 when nothing is installed.
+
+    Raises:
+        NoOperatorError: no installed bundle has the operator. With ``--json`` the list is empty instead.
+    """
     installed = locate.installed()
     left: Counter[str] = Counter()
     with own_bundles.quiet():
@@ -62,8 +66,30 @@ def execute(options: argparse.Namespace) -> int:
             print("\n".join(wrapped(text)))
         _print_sums(rows)
     else:
+        if options.operator:
+            _refuse_absent(options.operator, options.target, installed)
         print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
+
+
+def _refuse_absent(operator: str, target: str | None, installed: Sequence[InstalledBundle]) -> None:
+    """Say why bundles of a target lack an operator.
+
+    Raises:
+        NoOperatorError: there are such bundles.
+    """
+    from aiter_prebuilt.inspection import decisions  # late: only an error needs it
+    from aiter_prebuilt.launch import dispatch
+
+    have = [each for each in installed if target in (None, each.target)]
+    if not have:
+        return
+    decisions.refuse_unknown(operator, installed)
+    for one in dict.fromkeys(each.target for each in have):
+        profiles = {each.profile for each in have if each.target == one}
+        missing = dispatch.absent(f"list {operator}", operator, one, profiles)
+        if missing is not None:
+            raise missing
 
 
 def _place(row: dict[str, Any]) -> tuple[Any, ...]:
@@ -120,7 +146,7 @@ def _print_sums(rows: Sequence[dict[str, Any]]) -> None:
         executed, entries = (sum(row[column] for row in mine) for column in ("executed", "entries"))
         names = {row["operator"] for row in mine}
         print(
-            f"{target}: {len(names)} operator{'s' if len(names) > 1 else ''}, {len(mine)} kernels, "
+            f"{target}: {len(names)} operator{'s' if len(names) > 1 else ''}, {len(mine)} kernel{'s' if len(mine) > 1 else ''}, "
             f"{executed} of {entries} entries executed"
         )
 

@@ -98,7 +98,7 @@ def refuse_unknown(name: str, installed: Sequence[InstalledBundle]) -> None:
         return
     if name in COMPOSED:
         raise NoOperatorError(
-            "", f"{name} is a function of several operators", f"Explain one of them: {_behind(name)}"
+            "", f"{name} is a function of several operators", f"Name one of them: {_behind(name)}"
         )
     raise NoOperatorError(
         "", f"No operator {name!r}", f"{did_you_mean(name, names)}List all: aiter-prebuilt list"
