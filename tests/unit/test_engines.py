@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT / "ci"))
 
 import client_names  # noqa: E402  # programs of ci/
 from engines import __main__ as engines_main  # noqa: E402
-from engines import exact, server, surroundings, vllm_run, vllm_tree  # noqa: E402
+from engines import exact, models, server, surroundings, vllm_run, vllm_tree  # noqa: E402
 from engines.errors import EngineError, ServerError  # noqa: E402
 
 
@@ -206,4 +206,4 @@ def test_a_model_that_the_pinned_aiter_cannot_run_is_left_out_by_name(
     assert "qwen3-moe" not in {run.model for run in pinned}
     assert "left out: qwen3-moe needs topk_gating" in capsys.readouterr().err
     checkout = engines_main._chosen(words, place(tmp_path, tmp_path))
-    assert {run.model for run in checkout} == {*engines_main.models.CONFIGS} and len(checkout) > len(pinned)
+    assert {run.model for run in checkout} == {*models.CONFIGS} and len(checkout) > len(pinned)
