@@ -475,7 +475,7 @@ def servers(session: nox.Session) -> None:
 @shared
 def engines(session: nox.Session) -> None:
     """Stock vLLM on the emulator, with the wheels in ``dist``: its answers beside float64, or its server (``-- serve llama``).
-    1.6 GB of packages; AITER_DIR names a checkout of AITER, in place of the pinned package.
+    It downloads 1 GB; AITER_DIR names a checkout of AITER, in place of the pinned package.
     """
     wheels = sorted(DIST.glob("aiter_prebuilt_emulator-*.whl"))
     if not wheels:

@@ -110,6 +110,9 @@ def _run(words: argparse.Namespace, place: surroundings.Place) -> int:
 
 
 def _serve(words: argparse.Namespace, place: surroundings.Place) -> int:
+    lacks = models.AUGUST.get(words.model) if place.aiter is None else None
+    if lacks is not None:
+        raise EngineError(f"{words.model} needs {lacks} of AITER of August 2026. Set AITER_DIR to a checkout")
     folder = models.make(words.model, place.folder / "models")
     with server.running(folder, words.target, words.port, place) as running:
         print(

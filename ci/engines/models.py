@@ -50,7 +50,7 @@ CONFIGS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 }  # fmt: skip
 
 #: Model -> what vLLM asks AITER for, that its package of November 2025 lacks.
-AUGUST: Final = {"qwen3-moe": "topk_gating"}
+AUGUST: Final = {"qwen3-moe": "topk_gating", "deepseek-v3": "aiter.ops.flydsl"}
 
 
 def make(name: str, folder: Path, seed: int = 0) -> Path:
