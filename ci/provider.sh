@@ -120,6 +120,11 @@ publish() {
   nox -R -s mirror -- build/mirror "$@"
 }
 
+case ${RUNTIME:-none} in
+none) ;;
+*) fail "RUNTIME is none or not set, and it is '$RUNTIME'. Without it the runtime is built in a container" ;;
+esac
+
 step=${1:-}
 [ $# -eq 0 ] || shift
 case $step:$# in

@@ -16,6 +16,7 @@ from typing import Final
 
 import click
 
+from rehearsal import judged
 from rehearsal.actions import ACTIONS, Machine, StepFailedError, link
 from rehearsal.image import cibuildwheel
 from rehearsal.settings import pairs
@@ -23,6 +24,7 @@ from rehearsal.workflow import Context, Job, Step, UnknownWordError, Workflow, h
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 WORKFLOW: Final = ROOT / ".github" / "workflows" / "wheels.yml"
+SESSIONS: Final = judged.SESSIONS
 #: How this machine reaches a network; nothing else of its environment is a runner's.
 _NETWORK: Final = (
     "http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -118,6 +120,7 @@ def rehearse(workflow: Workflow, options: Options) -> int:
     lines, failed = [], set[str]()
     options.folder.mkdir(parents=True, exist_ok=True)
     secrets = _secrets(options.folder)
+    before = set(options.folder.glob("*.log"))
     if _output("git", "status", "--porcelain"):
         unseen["what is not committed: each job clones the commit"] = None
     for job in workflow.jobs:
@@ -147,6 +150,11 @@ def rehearse(workflow: Workflow, options: Options) -> int:
             if told:
                 failed.add(job.name)
                 click.echo(told)
+    if not options.jobs and not failed:
+        logs = set(options.folder.glob("*.log")) - before
+        for name in judged.missing_sessions(logs, SESSIONS):
+            failed.add(name)
+            lines.append(f"failed: no job ran the session {name}")
     click.echo("\n".join(["", "Jobs:", *lines, "", "Not seen here:", *(unseen or ["nothing"])]))
     return 1 if failed else 0
 
@@ -164,6 +172,9 @@ def _run_job(
         machine.environment = _environment(folder, workflow, job, context, options, unseen)
         for step in job.steps:
             _run_step(machine, step, context)
+        floating = judged.unlocked(folder, machine.work)
+        if floating:
+            raise StepFailedError(f"packages that no lock has were installed: {', '.join(floating)}")
     except StepFailedError as error:
         return f"{error}\nThe whole log: {log}; the folder stays: {folder}"
     shutil.rmtree(folder, ignore_errors=True)

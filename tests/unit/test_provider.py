@@ -387,3 +387,10 @@ def test_the_script_is_executable_and_posix() -> None:
     path = ROOT / "ci" / "provider.sh"
     assert os.access(path, os.X_OK)
     assert subprocess.run(["sh", "-n", str(path)], check=False).returncode == 0
+
+
+@pytest.mark.parametrize("value", ["None", "no", "docker"])
+def test_another_value_of_runtime_is_refused(checkout: Path, value: str) -> None:
+    done = step(checkout, "runtime", RUNTIME=value)
+    assert done.returncode == 2 and not calls(checkout)
+    assert f"RUNTIME is none or not set, and it is '{value}'" in done.stderr

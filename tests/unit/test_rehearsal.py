@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
 from rehearsal import __main__ as program  # noqa: E402
+from rehearsal import judged  # noqa: E402
 from rehearsal import workflow as words  # noqa: E402
 from rehearsal.actions import ACTIONS, Machine, StepFailedError, download_artifact, upload_artifact  # noqa: E402
 from rehearsal.workflow import Step, UnknownWordError  # noqa: E402
@@ -63,6 +66,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         subprocess.run(["git", *line.split()], cwd=place, check=True)
     monkeypatch.setattr(program, "ROOT", place)
     monkeypatch.setattr(program, "_secrets", lambda folder: {})
+    monkeypatch.setattr(program, "SESSIONS", ())
     return place
 
 
@@ -227,3 +231,39 @@ def test_it_starts_as_its_session_starts_it() -> None:
         check=False,
     )  # fmt: skip
     assert done.returncode == 0 and "--rows" in done.stdout
+
+
+LINTS = """
+on: push
+jobs:
+  only:
+    runs-on: any
+    steps: [{ run: "echo 'nox > Session lint was successful in 3 seconds.'" }]
+"""
+
+
+def test_a_release_without_the_lint_session_fails(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program, "SESSIONS", ("lint",))
+    code, told = rehearsed(repository, LINTS)
+    assert code == 0, told
+    code, told = rehearsed(repository, LINTS.replace("lint", "tests"))
+    assert code == 1 and "failed: no job ran the session lint" in told
+    code, told = rehearsed(repository, LINTS.replace("lint", "tests"), "--job", "only")
+    assert code == 0, told  # one job alone is no release
+
+
+def test_a_package_that_no_lock_has_fails_its_job(repository: Path) -> None:
+    place = ".nox/lint/lib/python3.11/site-packages/A_b-2.dist-info"
+    install = f"mkdir -p {place} && printf 'Name: A_b\\nVersion: 2\\n' > {place}/METADATA"
+    lock = "mkdir -p build_tools/locks && echo 'a-b==2 --hash=sha256:00' > build_tools/locks/lint.txt"
+    text = "on: push\njobs:\n  only:\n    runs-on: any\n    steps:\n"
+    code, told = rehearsed(repository, f"{text}      - run: {json.dumps(install)}\n")
+    assert code == 1 and "packages that no lock has were installed: a-b==2" in told
+    code, told = rehearsed(repository, f"{text}      - run: {json.dumps(f'{install} && {lock}')}\n")
+    assert code == 0, told
+
+
+def test_the_sessions_that_a_release_needs_are_those_of_its_script() -> None:
+    script = (ROOT / "ci" / "provider.sh").read_text(encoding="utf-8")
+    for name in judged.SESSIONS:
+        assert re.search(rf"nox (-R )?-s {name}\b", script), name
