@@ -32,24 +32,25 @@ def build_parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(dest="verb", required=True, metavar="VERB")
     verb = verbs.add_parser("run", help="answer prompts offline, and compare with float64")
     verb.add_argument(
-        "models",
-        nargs="*",
-        choices=[[], *models.CONFIGS],
-        default=[],
-        metavar="MODEL",
-        help="default: all runs",
+        "models", nargs="*", type=_model, metavar="MODEL", help=f"{', '.join(models.CONFIGS)}; default: all"
     )
     verb.add_argument("--target", choices=TARGETS, help="default: both")
     verb.add_argument("--json", action="store_true", help="machine output with a version")
     verb.set_defaults(execute=_run)
     verb = verbs.add_parser("serve", help="start vLLM's server, and ask it once")
-    verb.add_argument("model", choices=models.CONFIGS, metavar="MODEL", help=", ".join(models.CONFIGS))
+    verb.add_argument("model", type=_model, metavar="MODEL", help=", ".join(models.CONFIGS))
     verb.add_argument("--target", choices=TARGETS, default=TARGETS[0])
     verb.add_argument("--port", type=int, default=8000)
     verb.add_argument("--prompt", default="Hello", help="what it is asked")
     verb.add_argument("--stay", action="store_true", help="serve until Ctrl-C")
     verb.set_defaults(execute=_serve)
     return parser
+
+
+def _model(name: str) -> str:
+    if name not in models.CONFIGS:
+        raise argparse.ArgumentTypeError(f"no model {name!r}. Choose one of: {', '.join(models.CONFIGS)}")
+    return name
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

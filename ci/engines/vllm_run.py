@@ -58,8 +58,8 @@ class Outcome:
 
     @property
     def right(self) -> bool:
-        """Are the answers right, would planted faults have been found, and was no compiler started?"""
-        return self.judgement.right and not self.missed and not self.compiled
+        """Are the answers right, from launches, would planted faults have been found, and was no compiler started?"""
+        return self.judgement.right and self.launches > 0 and not self.missed and not self.compiled
 
 
 def execute(run: Run, place: surroundings.Place) -> Outcome:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -195,6 +196,9 @@ def test_the_outcome_for_programs_is_json() -> None:
     run = vllm_run.Run("llama", "gfx942", settings={"kv_cache_dtype": "fp8"})
     outcome = vllm_run.Outcome(run, judged, 3, 2, {"rms_norm": 1}, {"start": 1.0}, 900, "", ())
     told = json.loads(json.dumps(vllm_run.as_json(outcome)))
+    assert not dataclasses.replace(outcome, launches=0).right  # torch alone answered
+    assert not dataclasses.replace(outcome, missed=("scaled",)).right
+    assert not dataclasses.replace(outcome, compiled="hipcc x.cu").right
     assert told["right"] and told["options"] == "v1, kv_cache_dtype=fp8" and told["launches"] == 3
 
 
@@ -207,3 +211,11 @@ def test_a_model_that_the_pinned_aiter_cannot_run_is_left_out_by_name(
     assert "left out: qwen3-moe needs topk_gating" in capsys.readouterr().err
     checkout = engines_main._chosen(words, place(tmp_path, tmp_path))
     assert {run.model for run in checkout} == {*models.CONFIGS} and len(checkout) > len(pinned)
+
+
+def test_a_misspelt_model_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("run", "serve"):
+        with pytest.raises(SystemExit) as ended:
+            engines_main.main(["--folder", str(tmp_path), verb, "lama"])
+        assert ended.value.code == 2
+        assert "no model 'lama'. Choose one of: llama, llama-64, qwen3-moe" in capsys.readouterr().err
