@@ -77,6 +77,7 @@ NOT_OURS: Final = {
     "pip install --no-deps --require-hashes": "needs the network; nox -s airgap",
     "export ": "sets variables of the reader's shell",
     "gh attestation verify": "needs GitHub and a published wheel",
+    "curl http://127.0.0.1:8000/v1/": "needs the server of nox -s engines; tests/unit/test_engines.py has its client",
     "docker ": "needs a container engine; nox -s images",
     "sbatch ": "needs a Slurm cluster",
     "sha256sum -c SHA256SUMS": "needs a mirror; tests/dist/test_offline.py",

@@ -189,6 +189,7 @@ def test_parts_are_made_one_as_each_tree_of_aiter_asks_for_it() -> None:
     forms: list[tuple[tuple[Any, ...], dict[str, Any], list[int], Any]] = [
         ((256, 304, out, lse), {}, [256, 304], lse), ((256, 0, out), {}, [256, 0], None),
         ((), {"max_seqlen_q": 4, "num_kv_splits": 3, "final_output": out, "final_lse": lse}, [4, 3], lse),
+        ((256, None, out, lse), {}, [256, 0], lse),
         ((256, out, lse), {}, [256, 0], lse), ((256, out), {"final_lse": lse}, [256, 0], lse), ((256, out), {}, [256, 0], None),
         ((out, lse), {}, [1, 0], lse), ((out,), {"final_lse": lse}, [1, 0], lse), ((out, None), {}, [1, 0], None),
     ]  # fmt: skip

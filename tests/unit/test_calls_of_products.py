@@ -298,13 +298,18 @@ def test_any_other_result_of_a_first_stage_is_left_to_the_native_call(kind: Any)
     assert tensors[6] is out
 
 
-@pytest.mark.parametrize("options", [{}, {"quant_type": 5}, {"quant_type": "4"}, {"quant_type": None}])
+@pytest.mark.parametrize("options", [{}, {"quant_type": 5}, {"quant_type": "4"}])
 def test_a_first_stage_names_the_kinds_that_it_takes(options: dict[str, Any]) -> None:
     """AITER's default is none of them."""
     with pytest.raises(
         UnsupportedError, match=r"\(quant_type=.*Use quant_type=2 \(QuantType.per_Token\) or 4 \(per_1x128\)"
     ):
         _first_stage(zeros(40, 512), zeros(40, 2, 128), **options)
+    with pytest.raises(
+        ArgumentKindError,
+        match="quant_type must be an int of 64 bits or a member of the enumeration, got None",
+    ):
+        _first_stage(zeros(40, 512), zeros(40, 2, 128), quant_type=None)
 
 
 @pytest.mark.parametrize("activation", [0, 1])

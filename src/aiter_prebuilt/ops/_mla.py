@@ -186,7 +186,7 @@ def reduced_to(most: Any, splits: Any, out: Any, lse: Any) -> tuple[Any, Any, An
         return most, splits if _is_tensor(splits) else lse, 1, 0
     if _is_tensor(splits):
         return splits, out if lse is None else lse, most, 0
-    return out, lse, most, splits
+    return out, lse, most, 0 if splits is None else splits
 
 
 def _is_tensor(value: Any) -> bool:

@@ -154,7 +154,7 @@ def mla_reduce_v1(
     reduce_final_map: torch.Tensor | None,
     reduce_partial_map: torch.Tensor,
     max_seqlen_q: int,
-    num_kv_splits: int = 0,
+    num_kv_splits: int | None = 0,
     final_output: torch.Tensor | None = None,
     final_lse: torch.Tensor | None = None,
 ) -> None:
@@ -171,7 +171,7 @@ def mla_reduce_v1(
             tokens as there are rows between the first two of reduce_partial_map.
         reduce_partial_map: [parts] int32, the first row of each partial result, tile by tile.
         max_seqlen_q: the most tokens of a tile, as a hint: many are shared by several workgroups.
-        num_kv_splits: 0 and more; a tile may have any number of parts.
+        num_kv_splits: 0 and more; a tile may have any number of parts. None is 0.
         final_output: [tokens, heads, 512 or 128] bf16 or fp16, its last dim contiguous, written; it has to be given.
         final_lse: [tokens, heads] fp32, written. Callers of AITER's older trees, where final_output and final_lse stood in the
             place of num_kv_splits, or of max_seqlen_q, are understood, too.
