@@ -492,7 +492,8 @@ def engines(session: nox.Session) -> None:
     sys.path.insert(0, str(ROOT / "ci"))
     from engines import packages
 
-    session.run(*pip, *packages.pinned(ROOT, folder), external=True)
+    toolchains = nox.project.load_toml("manifests/toolchains.toml")
+    session.run(*pip, *packages.pinned(ROOT, toolchains, folder), external=True)
     ours = f"aiter-prebuilt[{EXTRAS},bridge]"
     session.run(*pip, "--force-reinstall", "--no-index", "--find-links", str(DIST), ours, external=True)
     session.run(python, "-m", "pip", "download", "-q", *packages.vllm(folder), external=True)

@@ -9,3 +9,8 @@ class EngineError(Exception):
 
 class ServerError(EngineError):
     """A server did not start, or did not answer."""
+
+
+def last(text: str, lines: int = 12) -> str:
+    """Return the last lines of what a program printed, for the text of an error."""
+    return "\n".join(text.rstrip().splitlines()[-lines:])

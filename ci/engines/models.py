@@ -49,6 +49,8 @@ CONFIGS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     ),
 }  # fmt: skip
 
+#: Models with latent attention.
+LATENT: Final = frozenset(("deepseek-v3",))
 #: Model -> what vLLM asks AITER for, that its package of November 2025 lacks.
 AUGUST: Final = {"qwen3-moe": "topk_gating", "deepseek-v3": "aiter.ops.flydsl"}
 

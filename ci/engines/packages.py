@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
-
-import nox
+from typing import Any, Final
 
 #: 336 MB, most of them compiled for NVIDIA cards; its own requirements would bring CUDA's packages.
 VLLM: Final = "vllm==0.33.0 --hash=sha256:4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa"
 _HASHED: Final = ("--no-deps", "--require-hashes")
 
 
-def pinned(root: Path, folder: Path) -> list[str]:
-    """Return pip's words for Triton and AITER as the manifests pin them."""
+def pinned(root: Path, toolchains: Mapping[str, Any], folder: Path) -> list[str]:
+    """Return pip's words for Triton and AITER as ``manifests/toolchains.toml`` pins them."""
     listed = (root / "build_tools" / "requirements.txt").read_text(encoding="utf-8")
     triton = next(each for each in re.split(r"\n(?=\S)", listed) if each.startswith("triton=="))
-    trees = nox.project.load_toml(str(root / "manifests" / "toolchains.toml"))["trees"]
-    tree = next(each for each in trees if each["name"] == "aiter")
+    tree = next(each for each in toolchains["trees"] if each["name"] == "aiter")
     line = f"{tree['distribution']}=={tree['version']} --hash=sha256:{tree['sha256']}"
     return [*_HASHED, "-r", str(_written(folder / "pinned.txt", f"{triton.rstrip()}\n{line}\n"))]
 

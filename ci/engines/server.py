@@ -17,8 +17,8 @@ from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any, Final
 
-from engines import surroundings
-from engines.errors import ServerError
+from engines import surroundings, vllm_settings
+from engines.errors import ServerError, last
 
 _HOST: Final = "127.0.0.1"
 _PATIENCE: Final = 600.0
@@ -90,26 +90,9 @@ def running(model: Path, target: str, port: int, place: surroundings.Place) -> I
     name = model.name.rpartition("-")[0]  # without the seed of its weights
     command = [
         *surroundings.started(target),
-        *(
-            sys.executable,
-            "-m",
-            "vllm.entrypoints.openai.api_server",
-            "--model",
-            str(model),
-            "--port",
-            str(port),
-        ),
-        *(
-            "--host",
-            "127.0.0.1",
-            "--served-model-name",
-            name,
-            "--enforce-eager",
-            "--max-model-len",
-            "512",
-        ),
-        *("--max-num-seqs", "8", "--num-gpu-blocks-override", "1024"),
-        *(() if "deepseek" in model.name else ("--attention-backend", "ROCM_AITER_FA")),
+        *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)),
+        *("--served-model-name", name, "--host", _HOST, "--port", str(port)),
+        *vllm_settings.words(vllm_settings.of(name)),
     ]
     begun = time.monotonic()
     with log.open("wb") as file:
@@ -150,7 +133,7 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
     while time.monotonic() - begun < _PATIENCE:
         if process.poll() is not None:
             raise ServerError(
-                f"vLLM's server ended with {process.returncode}. The end of {log}:\n{_last(log)}"
+                f"vLLM's server ended with {process.returncode}. The end of {log}:\n{last(log.read_text(errors='replace'))}"
             )
         try:
             if _request(port, "GET", "/health", None, 5)[0] == HTTPStatus.OK:
@@ -158,11 +141,9 @@ def _await(process: subprocess.Popen[bytes], port: int, log: Path) -> None:
         except (OSError, HTTPException):
             pass
         time.sleep(0.5)
-    raise ServerError(f"vLLM's server did not answer in {_PATIENCE:.0f} s. The end of {log}:\n{_last(log)}")
-
-
-def _last(log: Path, lines: int = 12) -> str:
-    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:])
+    raise ServerError(
+        f"vLLM's server did not answer in {_PATIENCE:.0f} s. The end of {log}:\n{last(log.read_text(errors='replace'))}"
+    )
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

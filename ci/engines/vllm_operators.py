@@ -26,7 +26,9 @@ def _operator(namespace: str, schema: str) -> Callable[[Callable[..., Any]], Cal
             CALLS[name] += 1
             return function(*args, **keywords)
 
-        library = _LIBRARIES.setdefault(namespace, torch.library.Library(namespace, "FRAGMENT"))
+        if namespace not in _LIBRARIES:
+            _LIBRARIES[namespace] = torch.library.Library(namespace, "FRAGMENT")
+        library = _LIBRARIES[namespace]
         library.define(schema)
         library.impl(name, counted, "CUDA")
         library.impl(name, counted, "CPU")

@@ -21,20 +21,12 @@ def main() -> None:
     parser.add_argument("folder")
     parser.add_argument("--prompts", required=True)
     parser.add_argument("--tokens", type=int, default=8)
-    parser.add_argument("--settings", default="{}", help="more of LLM's, as JSON")
+    parser.add_argument("--settings", default="{}", help="of LLM, as JSON")
     words = parser.parse_args()
     begun = time.perf_counter()
     vllm: Any = importlib.import_module("vllm")
-    settings = {
-        "skip_tokenizer_init": True,
-        "enforce_eager": True,
-        "max_model_len": 512,
-        "max_num_seqs": 8,
-        "num_gpu_blocks_override": 1024,
-        "disable_log_stats": True,
-        "jit_monitor_mode": "error",
-    }
-    llm = vllm.LLM(model=words.folder, **(settings | json.loads(words.settings)))
+    fixed = {"skip_tokenizer_init": True, "disable_log_stats": True, "jit_monitor_mode": "error"}
+    llm = vllm.LLM(model=words.folder, **(fixed | json.loads(words.settings)))
     up = time.perf_counter()
     prompts = json.loads(words.prompts)
     sampling = vllm.SamplingParams(

@@ -10,14 +10,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engines import exact, models, surroundings
-from engines.errors import EngineError
+from engines import exact, models, surroundings, vllm_settings
+from engines.errors import EngineError, last
 
 #: Three prompts: shorter than a page of the cache, longer than two, and one with a token again and again.
 PROMPTS: Final = ([5, 6, 7, 8, 9, 10], [*range(20, 57)], [3, 9, 3, 8, 3, 7, 3, 6, 3, 5, 3, 4, 3, 2, 3, 1, 3])
 _TIMEOUT: Final = 900.0
-#: AITER's attention; models with latent attention have a backend of their own, which vLLM chooses.
-_ATTENTION: Final = {"attention_backend": "ROCM_AITER_FA"}
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def execute(run: Run, place: surroundings.Place) -> Outcome:
     environment = surroundings.environment(place, os.environ, run.runner)
     # One process: an error of the engine's core is then the program's own.
     environment["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
-    settings = ({} if run.model.startswith("deepseek") else _ATTENTION) | dict(run.settings or {})
+    settings = vllm_settings.of(run.model) | dict(run.settings or {})
     command = [
         *surroundings.started(run.target),
         *(sys.executable, "-m", "engines.vllm_program", str(folder)),
@@ -105,14 +103,10 @@ def _told_by(command: list[str], environment: Mapping[str, str]) -> dict[str, An
     lines = done.stdout.splitlines()
     if done.returncode or not lines or not lines[-1].startswith("{"):
         raise EngineError(
-            f"vLLM ended with {done.returncode} and no answers. Its last lines:\n{_last(done.stderr)}"
+            f"vLLM ended with {done.returncode} and no answers. Its last lines:\n{last(done.stderr)}"
         )
     told: dict[str, Any] = json.loads(lines[-1])
     return told
-
-
-def _last(text: str, lines: int = 12) -> str:
-    return "\n".join(text.rstrip().splitlines()[-lines:])
 
 
 def as_json(outcome: Outcome) -> dict[str, Any]:

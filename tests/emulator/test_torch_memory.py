@@ -23,7 +23,11 @@ def told() -> dict[str, Any]:
     program = str(Path(__file__).with_name("torch_memory_program.py"))
     done = subprocess.run(
         [sys.executable, "-m", "aiter_prebuilt_emulator.torch", program],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "AITER_PREBUILT_EMULATOR": "gfx942,gfx950"},
+        env={
+            **os.environ,
+            "PYTHONPATH": os.pathsep.join((str(ROOT / "src"), str(ROOT / "ci" / "engines" / "stand_in"))),
+            "AITER_PREBUILT_EMULATOR": "gfx942:memory=512M,gfx950:memory=2G",
+        },
         capture_output=True, text=True, check=False, timeout=300,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-2000:]
@@ -45,3 +49,7 @@ def test_pinned_memory_is_seen_by_a_device(told: dict[str, Any]) -> None:
     assert told["shared"] == ["cuda:1", "cpu", [0, 1, 3, 4, 5, 6, 7, 8], False, True]
     assert told["kept"] == [33.0, "cuda:1"] and told["left"] == 0
     assert told["refused"].startswith("only a tensor in pinned memory")
+
+
+def test_an_engine_is_told_of_the_same_devices(told: dict[str, Any]) -> None:
+    assert told["smi"] == [["gfx942", 512 << 20], ["gfx950", 2 << 30]]

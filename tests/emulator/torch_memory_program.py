@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import importlib
 import json
 from typing import Any
 
@@ -53,4 +54,13 @@ try:
     memory.view_of_pinned(torch.ones(3), 0)
 except ValueError as error:
     told["refused"] = str(error)
+
+amdsmi: Any = importlib.import_module("amdsmi")  # what stands in for it beside an engine
+told["smi"] = [
+    [
+        amdsmi.amdsmi_get_gpu_asic_info(each)["target_graphics_version"],
+        amdsmi.amdsmi_get_gpu_memory_total(each, 0),
+    ]
+    for each in amdsmi.amdsmi_get_processor_handles()
+]
 print(json.dumps(told))

@@ -16,12 +16,17 @@ from typing import Any
 
 import pytest
 
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "ci"))
 
 import client_names  # noqa: E402  # programs of ci/
 from engines import __main__ as engines_main  # noqa: E402
-from engines import exact, models, server, surroundings, vllm_run, vllm_tree  # noqa: E402
+from engines import exact, models, packages, server, surroundings, vllm_run, vllm_settings, vllm_tree  # noqa: E402
 from engines.errors import EngineError, ServerError  # noqa: E402
 
 
@@ -177,15 +182,13 @@ def test_an_engine_that_ends_is_said(tmp_path: Path) -> None:
 
 
 def test_vllm_is_the_version_whose_names_are_recorded() -> None:
-    packages = (ROOT / "ci" / "engines" / "packages.py").read_text()
-    assert f'"vllm=={client_names.CLIENTS["vllm"]} ' in packages
+    assert packages.VLLM.startswith(f"vllm=={client_names.CLIENTS['vllm']} --hash=sha256:")
 
 
 def test_pinned_words_name_aiter_and_triton_by_hash(tmp_path: Path) -> None:
-    pytest.importorskip("nox")
-    from engines import packages
-
-    words = packages.pinned(ROOT, tmp_path)
+    words = packages.pinned(
+        ROOT, tomllib.loads((ROOT / "manifests" / "toolchains.toml").read_text()), tmp_path
+    )
     text = Path(words[-1]).read_text()
     assert "--require-hashes" in words and text.count("--hash=sha256:") >= 2
     assert text.startswith("triton==") and "\namd-aiter==" in text
@@ -219,3 +222,13 @@ def test_a_misspelt_model_is_named(tmp_path: Path, capsys: pytest.CaptureFixture
             engines_main.main(["--folder", str(tmp_path), verb, "lama"])
         assert ended.value.code == 2
         assert "no model 'lama'. Choose one of: llama, llama-64, qwen3-moe" in capsys.readouterr().err
+
+
+def test_the_server_has_the_settings_of_offline_runs() -> None:
+    words = [*vllm_settings.words(vllm_settings.of("llama"))]
+    assert words[:3] == ["--enforce-eager", "--max-model-len", "512"] and words[-2:] == [
+        "--attention-backend",
+        "ROCM_AITER_FA",
+    ]
+    assert "attention_backend" not in vllm_settings.of("deepseek-v3")
+    assert models.CONFIGS.keys() >= models.LATENT and models.CONFIGS.keys() >= models.AUGUST.keys()

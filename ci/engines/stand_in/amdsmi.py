@@ -1,17 +1,17 @@
-"""The few functions of AMD's ``amdsmi`` that vLLM and SGLang ask which GPUs there are: the emulator's.
+"""The few functions of AMD's ``amdsmi`` that vLLM asks which GPUs there are: the emulator's, as torch sees them.
 
 AMD's package needs the driver of a card. This folder is on the path of an engine on the emulator, and of nothing else.
 """
 
 from __future__ import annotations
 
-import os
 from enum import IntEnum
 from typing import Any, Final
 
-#: PCI device ids of what the emulator is.
+import torch
+
+#: PCI device ids of an MI300X and an MI355X, by target.
 _IDS: Final = {"gfx942": "0x74a1", "gfx950": "0x75a3"}
-_GIB: Final = 1 << 30
 
 
 class AmdSmiException(Exception):  # noqa: N818 - amdsmi's name
@@ -24,10 +24,6 @@ class AmdSmiMemoryType(IntEnum):
     VRAM = 0
 
 
-def _devices() -> list[str]:
-    return (os.environ.get("AITER_PREBUILT_EMULATOR") or "gfx942").split(",")
-
-
 def amdsmi_init(*_: Any) -> None:
     """Do nothing: there is no driver to open."""
 
@@ -38,13 +34,17 @@ def amdsmi_shut_down() -> None:
 
 def amdsmi_get_processor_handles() -> list[int]:
     """Return the ordinal of each device."""
-    return list(range(len(_devices())))
+    return list(range(torch.cuda.device_count()))
 
 
 def amdsmi_get_gpu_asic_info(handle: int) -> dict[str, Any]:
-    """Return the target and the PCI device id."""
-    target = _devices()[handle].partition(":")[0]
-    return {"target_graphics_version": target, "device_id": _IDS[target], "market_name": f"emulated {target}"}
+    """Return the target, the PCI device id and the name."""
+    target = torch.cuda.get_device_properties(handle).gcnArchName.partition(":")[0]
+    return {
+        "target_graphics_version": target,
+        "device_id": _IDS[target],
+        "market_name": torch.cuda.get_device_name(handle),
+    }
 
 
 def amdsmi_get_gpu_device_uuid(handle: int) -> str:
@@ -53,10 +53,9 @@ def amdsmi_get_gpu_device_uuid(handle: int) -> str:
 
 
 def amdsmi_get_gpu_memory_total(handle: int, kind: AmdSmiMemoryType) -> int:
-    """Return the bytes of a device's memory: ``memory=8G`` of its description, else 16 GiB."""
+    """Return the bytes of a device's memory."""
     del kind
-    told = dict(each.partition("=")[::2] for each in _devices()[handle].split(":")[1:])
-    return int(told.get("memory", "16G").upper().rstrip("GIB")) * _GIB
+    return int(torch.cuda.get_device_properties(handle).total_memory)
 
 
 def amdsmi_topo_get_link_type(first: int, second: int) -> dict[str, int]:

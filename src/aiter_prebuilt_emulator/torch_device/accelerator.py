@@ -47,7 +47,6 @@ def _names() -> dict[str, Any]:
         "set_device_index": cuda.set_device,
         "set_device_idx": cuda.set_device,
         "device_index": device_index,
-        "get_device_capability": lambda *_: {"supported_dtypes": set()},
         "synchronize": _another(cuda.synchronize),
         "current_stream": _another(streams.current_stream),
         "set_stream": _another(streams.set_stream),
