@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, Final, TypeAlias
@@ -45,11 +45,16 @@ def questions(
         yield question_of(cases, bound, seed)
 
 
-def bounds(cases: Cases, target: str, facts: Target, *, golden: bool = False) -> Iterator[Bound]:
-    """Every call of the operator on ``target``, before its inputs are drawn; ``golden``: that one alone."""
+def bounds(
+    cases: Cases, target: str, facts: Target, *, golden: bool = False, trees: Collection[str] = ()
+) -> Iterator[Bound]:
+    """Every call of the operator on ``target``, before its inputs are drawn.
+
+    ``golden``: that one alone. ``trees``: calls that name a source tree are made where it is one of these.
+    """
     chosen = cases.calls if not golden else (cases.golden,) if cases.golden else ()
     for words in chosen:
-        if not words.targets or target in words.targets:
+        if (not words.targets or target in words.targets) and (not words.tree or words.tree in trees):
             yield from bind.bind(cases.subject, words, facts.fp8)
 
 

@@ -51,6 +51,8 @@ _USUAL: Final = "normal"
 _DIGITS: Final = 16
 #: How a call says on which targets it is made (``words.py``).
 _ONLY: Final = "targets="
+#: How it says that it is made where the build read a source tree.
+_TREE: Final = "tree="
 #: A family, one of its operators, a target.
 State: TypeAlias = tuple[str, str, str]
 
@@ -107,8 +109,8 @@ def _family(folder: Path, targets: Sequence[str], functions: CodeGraph) -> dict[
 def _row_for_target(row: Mapping[str, Any], target: str) -> dict[str, Any]:
     """Select the part of an operator's cases that counts on ``target``.
 
-    Calls of other targets do not count. Nor do inputs that need not be noticed, nor refused calls:
-    they change no call, and are asked for each time.
+    Calls of other targets do not count, nor do those of a source tree that a build may leave out, which the receipts name. Nor do
+    inputs that need not be noticed, nor refused calls: they change no call, and are asked for each time.
     """
     always = row.get("default", "").split()
     left_out = set(row.get("except", {}).get(target, ()))
@@ -123,7 +125,10 @@ def _row_for_target(row: Mapping[str, Any], target: str) -> dict[str, Any]:
 
 def _made(words: Iterable[str], target: str) -> bool:
     """Is a call of these words made on ``target``? The first that says where counts."""
-    said = next((word for word in words if word.startswith(_ONLY)), None)
+    every = list(words)
+    if any(word.startswith(_TREE) for word in every):
+        return False
+    said = next((word for word in every if word.startswith(_ONLY)), None)
     return said is None or target in said.removeprefix(_ONLY).split(",")
 
 

@@ -8,6 +8,7 @@ NAME=A&B        a call with A and one with B, of an option, a dim or a stride: a
                 then the second
 TENSOR=none     an optional tensor is left out     TENSOR@K        its address is K elements past an aligned one
 TENSOR~DRAW:a,b how its values are drawn           cus=N           as if the device had N compute units
+tree=aiter-2026-08  only where the build read this source tree
 targets=a,b     only there                         gaps=N          N elements more in the first stride symbol that no word
                 says, but that of a last dim, than were it dense, 2 * N in the next one, and so on
 swapped=A,B     dims A and B of each tensor, where both have a stride that no word says, lie in memory in the other order
@@ -35,7 +36,8 @@ _NUMBERS: Final = {
 _SWAPPED: Final = re.compile(r"[0-7],[0-7]")
 _OR: Final = "|"
 _AND: Final = "&"
-_OWN: Final = ("cus", "targets", "gaps", "swapped")
+_OWN: Final = ("cus", "targets", "tree", "gaps", "swapped")
+_TREE: Final = re.compile(r"[a-z][a-z0-9-]*")
 MAX_COMPUTE_UNITS: Final = 1 << 20
 MAX_GAPS: Final = 1 << 12
 
@@ -79,6 +81,7 @@ class Words:
     targets: tuple[str, ...] = ()
     gaps: int = 0
     swapped: tuple[int, ...] = ()
+    tree: str = ""
 
     def over(self, default: Words) -> Words:
         """Fill open words from ``default``.
@@ -98,6 +101,7 @@ class Words:
             self.targets or default.targets,
             self.gaps or default.gaps,
             self.swapped or default.swapped,
+            self.tree or default.tree,
         )
 
 
@@ -135,7 +139,7 @@ class _Reader:
         return Words(
             " ".join(text.split()), said["symbols"], said["types"], said["values"], frozenset(said["absent"]),
             said["offsets"], said["draws"], said["own"].get("cus", 0), said["own"].get("targets", ()),
-            said["own"].get("gaps", 0), said["own"].get("swapped", ()),
+            said["own"].get("gaps", 0), said["own"].get("swapped", ()), said["own"].get("tree", ""),
         )  # fmt: skip
 
     def _note(self, group: str, name: str, value: Any) -> None:
@@ -164,6 +168,11 @@ class _Reader:
                 self.problems.add(f"swapped={text}: not two dims")
             else:
                 self._note("own", name, tuple(map(int, text.split(","))))
+            return
+        if name == "tree":
+            if not _TREE.fullmatch(text):
+                self.problems.add(f"tree={text}: not the name of a source tree")
+            self._note("own", name, text)
             return
         if name != "targets":
             most, what = (MAX_COMPUTE_UNITS, "compute units") if name == "cus" else (MAX_GAPS, "elements")

@@ -107,8 +107,9 @@ def run(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     timeout: float = 900.0,
+    tail: int = TAIL_BYTES,
 ) -> Outcome:
-    """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds."""
+    """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds; ``tail``: bytes of its output."""
     words = tuple(str(word) for word in argv)
     started = time.monotonic()
     # A file and not a pipe: a grandchild that keeps the pipe open could block the reader for ever.
@@ -121,7 +122,7 @@ def run(
             return Outcome(words, STOPPED, "", time.monotonic() - started)
         exit_code = _wait(process, timeout)
         size = log.seek(0, os.SEEK_END)
-        log.seek(max(0, size - TAIL_BYTES))
+        log.seek(max(0, size - tail))
         output = log.read().decode("utf-8", "replace")
     return Outcome(words, exit_code, output, time.monotonic() - started)
 

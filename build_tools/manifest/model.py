@@ -6,6 +6,7 @@ Structure only: which keys exist and what shape their values have. What the valu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
@@ -13,7 +14,7 @@ from pydantic import BeforeValidator, Field
 
 from build_tools.manifest.python import PythonSignature
 from build_tools.manifest.record import Extent, Name, Record, Scalar, Symbol, TargetName
-from build_tools.records import Backend
+from build_tools.records import Backend, in_tree
 
 SAMPLE: Final = "sample"
 CURATED: Final = "curated"
@@ -158,6 +159,11 @@ class Kernel(Record):
     sets: dict[Literal["sample", "curated"], list[str]] = {}
     assume: Assume | None = None
     steps: list[Step] = []
+
+    def files(self) -> list[str]:
+        """Name what it is made of: the sources of its steps, and its table."""
+        table = [self.variants_from.table] if self.variants_from else []
+        return [self.source, *(step.source for step in self.steps if step.source is not None), *table]
 
 
 class More(Record):
@@ -418,6 +424,16 @@ class Manifest(Record):
     def amd(self) -> dict[str, Target]:
         """Targets of AMD, which the emulator executes."""
         return {name: target for name, target in self.targets.items() if target.vendor == "amd"}
+
+    def of_other_trees(self, trees: Collection[str]) -> frozenset[tuple[str, str]]:
+        """(operator, kernel) of all that are made of files of a source tree beside these."""
+        return frozenset(
+            (operator.name, kernel.name)
+            for family in self.families.values()
+            for operator in family.operators
+            for kernel in operator.kernels
+            if {name.partition(":")[0] for name in kernel.files() if in_tree(name)} - {*trees}
+        )
 
     def of_sets(self) -> frozenset[tuple[str, str]]:
         """(operator, kernel) of all of which a build makes one set of instances or another."""

@@ -32,7 +32,7 @@ from aiter_prebuilt.contract.version import VERSION
 from build_tools.files.reproducible import epoch
 from build_tools.pack import licences
 from build_tools.records import in_tree
-from build_tools.tools.pins import Pins, SourcePin, ToolPin
+from build_tools.tools.pins import EditionPin, Pins, SourcePin, ToolPin
 
 FILE_NAME: Final = "aiter-prebuilt.cdx.json"
 #: The one row among the tools that is no tool: "hermetic" or "rocm".
@@ -136,6 +136,7 @@ def _part(part: licences.Part, bill: Bill, pinned: Pins) -> Component:
     pin = (
         pinned.tools.get(part.carrier)
         or pinned.sources.get(part.carrier)
+        or pinned.editions.get(part.carrier)
         or pinned.trees[part.carrier].archive
     )
     version, purl = part.version.format(version=pin.version), part.purl.format(version=pin.version)
@@ -187,6 +188,9 @@ def upstream_name(path: str, pinned: Pins, used: Mapping[str, str]) -> str:
     """
     name, _, rest = path.partition(":")
     root, _, below = rest.partition("/")
+    if name in pinned.editions:
+        edition = pinned.editions[name]
+        return f"{name} {edition.commit}: {edition.roots[root]}/{below}"
     pin = pinned.trees[name]
     if used.get(name, pin.version) != pin.version:
         return f"{name} {used[name]}: {pin.checkout[root]}/{below}"
@@ -221,11 +225,13 @@ def _tool(name: str, bill: Bill, pinned: Pins) -> Component:
     )
 
 
-def _distributions(pin: ToolPin | SourcePin) -> list[ExternalReference]:
+def _distributions(pin: ToolPin | SourcePin | EditionPin) -> list[ExternalReference]:
     """Return the pinned files of a package, each with its hash.
 
-    A tool has one for each Python.
+    A tool has one for each Python. An edition has its repository: the hashes of its files stand with the sources.
     """
+    if isinstance(pin, EditionPin):
+        return [ExternalReference(type=ExternalReferenceType.VCS, url=XsUri(pin.repository))]
     files = pin.wheels if isinstance(pin, ToolPin) else {pin.file: pin.sha256}
     return [
         ExternalReference(

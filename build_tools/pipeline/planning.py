@@ -26,6 +26,7 @@ from build_tools.records import (
     Plan,
     in_tree,
 )
+from build_tools.tools import editions, pins
 from build_tools.tools.tree import tree_of
 
 #: Makes the plan, and tries its assumptions.
@@ -59,7 +60,8 @@ def plan_of(manifest: Manifest, settings: Settings) -> Plan:
     The trial of assumptions runs once per state of the manifests and of the code that tries.
     """
     files = sorted((settings.root / "manifests").rglob("*.toml"))
-    words = f"{settings.ck} {code_digest(PLANNER)}".encode()
+    read = [pin.name for pin in editions.asked(pins.load(settings.root).editions.values())]
+    words = f"{settings.ck} {' '.join(read)} {code_digest(PLANNER)}".encode()
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + words
     ).hexdigest()

@@ -19,6 +19,7 @@ from aiter_prebuilt.contract.version import CALLS_SUFFIX
 from build_tools.compile.backends.table import BACKENDS
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import epoch, write_atomic
+from build_tools.tools import editions
 from build_tools.tools.pins import Pins
 from build_tools.tools.toolchain import Toolchain
 
@@ -65,9 +66,10 @@ def state_of_plan(root: Path, asked: str, pinned: Pins) -> str | None:
 
     As :func:`state`; no compiler takes part.
     """
-    if any(os.environ.get(pin.override) for pin in pinned.trees.values()):
+    if any(os.environ.get(pin.override) for pin in (*pinned.trees.values(), *pinned.editions.values())):
         return None
-    total = hashlib.sha256(repr((sys.version, asked)).encode())
+    read = [pin.name for pin in editions.asked(pinned.editions.values())]
+    total = hashlib.sha256(repr((sys.version, asked, *read)).encode())
     for package in _PACKAGES:
         total.update(f"{package} {metadata.version(package)}\n".encode())
     for folder in FOLDERS:

@@ -100,6 +100,8 @@ class _Planner:
         for kernel in spec.kernels:
             if target.name not in kernel.targets or kernel.profile != profile:
                 continue
+            if not self.once.reads(*kernel.files()):
+                continue
             rank = order.index(kernel.name)
             kernels.append(Kernel(kernel.name, BACKENDS.index(kernel.backend), PROFILES.index(profile), rank))
             with self.problems.at("kernels", kernel.name):
@@ -305,7 +307,7 @@ class _Planner:
         if not names and any(kernel.measured for kernel in spec.kernels):
             return (), ()  # the kernels that rows name are in another bundle
         at = _At(spec.name, target.name, profile)
-        there = [table for table in said.tables if self.has_table(table, at)]
+        there = [table for table in said.tables if self.once.reads(table) and self.has_table(table, at)]
 
         def imported(tables: list[str], problems: Problems) -> Imported:
             kept = said.model_copy(update={"tables": tables})

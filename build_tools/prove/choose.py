@@ -81,9 +81,10 @@ def choose(
     explain: Explain,
     wanted: Wanted | None,
     recipes: Mapping[str, Provable],
+    trees: Collection[str] = (),
 ) -> Choice:
     """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
-    chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have. A call that chooses the same with
+    chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have; ``trees``: the source trees of their files. A call that chooses the same with
     more bundles installed is the same call, and one that these alone serve is right.
     """
     choice = Choice(Walked(recipes))
@@ -96,7 +97,7 @@ def choose(
             (each, bound)
             for each in known
             if each.subject.name in names
-            for bound in make.bounds(each, target, facts)
+            for bound in make.bounds(each, target, facts, trees=trees)
         ]
         lines = explain(profile, (make.outline(bound) for _, bound in bounds))
         for (each, bound), line in zip(bounds, lines, strict=True):

@@ -101,6 +101,7 @@ def prove(settings: Settings) -> Proof:
     )  # fmt: skip
     for one in built:
         parts = [".".join(place) for place in manifest.of_sets()] if one.sets - {TUNED} else []
+        parts += [".".join(place) for place in manifest.of_other_trees(one.trees)]
         book.forget(one, operators, parts)
     try:
         for one in built:
@@ -172,7 +173,7 @@ def chosen(
         return workers.explained(places[profile], calls)
 
     facts = manifest.targets[built.target]
-    return choose(operators.values(), built.target, facts, names, explain, wanted, built.recipes)
+    return choose(operators.values(), built.target, facts, names, explain, wanted, built.recipes, built.trees)
 
 
 def _prove_target(

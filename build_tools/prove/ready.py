@@ -23,6 +23,7 @@ from build_tools.objects.unpack import open_bundle
 from build_tools.pack import notes
 from build_tools.pack.emulator_wheel import LIBRARY
 from build_tools.pack.runtime_wheel import EXTENSION
+from build_tools.records import in_tree
 
 _BUILD: Final = "Run python -m build_tools build, and then this command again"
 _DEVELOP: Final = "Run python -m build_tools develop, and then this command again"
@@ -31,7 +32,8 @@ _DEVELOP: Final = "Run python -m build_tools develop, and then this command agai
 @dataclass(frozen=True, slots=True)
 class Built:
     """The bundles of one target. ``bundles``: profile -> file, a profile after the one that it adds to; ``recipes``: by their
-    digests; ``sets``: which sets of Composable Kernel's instances are in them, as their notes say.
+    digests; ``sets``: which sets of Composable Kernel's instances are in them, as their notes say; ``trees``: the source trees
+    whose files are in them.
     """
 
     target: str
@@ -39,6 +41,7 @@ class Built:
     entries: tuple[BuiltEntry, ...]
     recipes: Mapping[str, Provable]
     sets: frozenset[str] = frozenset()
+    trees: frozenset[str] = frozenset()
 
     def serving(self, profile: str) -> tuple[Path, ...]:
         """Return the files that are installed together for ``profile``."""
@@ -68,6 +71,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
     entries: list[BuiltEntry] = []
     opened: list[tuple[Path, Bundle]] = []
     sets: set[str] = set()
+    trees: set[str] = set()
     asked, tree = f"prove what was built for {target}", load_tree(root)
     for profile, needed in _needed(manifest, target, operators, tree=tree is not None).items():
         path = folder / f"{target}-{tree.profile(profile) if tree else profile}{SUFFIX}"
@@ -80,7 +84,9 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
         if reason := notes.stale(root, path, proofs=False):
             raise NotReadyError(asked, f"{path.name}: {reason}", _BUILD)
-        chosen = notes.read(path).get("ck", TUNED)
+        told = notes.read(path)
+        chosen = told.get("ck", TUNED)
+        trees |= {name.partition(":")[0] for name in told.get("sources", ()) if in_tree(name)}
         # An instance of a sample may be another target's.
         elsewhere = _with_sets(manifest, profile) if chosen == SAMPLE else set()
         if missing := sorted(needed - elsewhere - set(bundle.names)):
@@ -97,7 +103,7 @@ def _open(manifest: Manifest, root: Path, folder: Path, target: str, operators: 
             recipes |= provable(bundle, manifest, states)
         except (OSError, FormatError) as error:
             raise NotReadyError(asked, f"{path.name}: {error}", _BUILD) from error
-    return Built(target, bundles, tuple(entries), recipes, frozenset(sets))
+    return Built(target, bundles, tuple(entries), recipes, frozenset(sets), frozenset(trees))
 
 
 def _with_sets(manifest: Manifest, profile: str) -> set[str]:

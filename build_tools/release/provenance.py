@@ -146,7 +146,14 @@ def dependencies(root: Path) -> list[dict[str, Any]]:
     return [
         {"uri": f"pkg:pypi/{name}@{version}", "name": file, "digest": {"sha256": digest}}
         for name, version, file, digest in files
-    ] + [*_locked(root), *_torch(root)]
+    ] + [*_editions(pinned), *_locked(root), *_torch(root)]
+
+
+def _editions(pinned: Pins) -> list[dict[str, Any]]:
+    return [
+        {"uri": f"git+{pin.repository}@{pin.commit}", "name": pin.name, "digest": {"gitCommit": pin.commit}}
+        for pin in pinned.editions.values()
+    ]
 
 
 def _locked(root: Path) -> Iterator[dict[str, Any]]:

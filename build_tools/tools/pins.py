@@ -18,7 +18,8 @@ else:
 EDITION: Final = 1
 FILE: Final = "manifests/toolchains.toml"
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
-R = TypeVar("R", "ToolPin", "SourcePin", "TreePin")
+_COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+R = TypeVar("R", "ToolPin", "SourcePin", "TreePin", "EditionPin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,53 @@ class TreePin:
         return SourcePin(self.distribution, self.version, self.gives, self.file, self.sha256, ())
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EditionPin:
+    """An edition: a commit of a repository, whose files manifests name as ``NAME:ROOT/path`` beside those of the tree ``of``.
+
+    Attributes:
+        name: the word before the colon, ``aiter-2026-08``.
+        of: the tree of which it is an edition.
+        gives: what is taken from it.
+        repository: its address for git.
+        commit: its 40 hexadecimal digits.
+        sha256: of the list of its files, as :func:`build_tools.tools.editions.list_of` makes it.
+        override: the environment variable that names a copy.
+        roots: first word of a path to the folder of the repository that it means.
+    """
+
+    name: str
+    of: str
+    gives: str
+    repository: str
+    commit: str
+    sha256: str
+    override: str
+    roots: dict[str, str]
+
+    @property
+    def edition(self) -> str:
+        """What people type: ``2026-08``."""
+        return self.name.removeprefix(f"{self.of}-")
+
+    @property
+    def version(self) -> str:
+        """The commit, as provenance says it."""
+        return self.commit
+
+    @property
+    def folder(self) -> str:
+        """Name of its folder in the cache, and of its archive in a mirror; other files have another name."""
+        return f"{self.name}-{self.commit[:12]}-{self.sha256[:12]}"
+
+    @property
+    def tree(self) -> TreePin:
+        """It as a tree that is read from a folder."""
+        return TreePin(
+            self.name, self.repository, self.version, self.gives, "", self.sha256, self.override, self.roots, self.roots
+        )  # fmt: skip
+
+
 @dataclass(frozen=True, slots=True)
 class Pins:
     """All pins, by name."""
@@ -86,6 +134,7 @@ class Pins:
     tools: dict[str, ToolPin]
     sources: dict[str, SourcePin]
     trees: dict[str, TreePin] = field(default_factory=dict)
+    editions: dict[str, EditionPin] = field(default_factory=dict)
 
 
 def load(root: Path) -> Pins:
@@ -103,7 +152,7 @@ def load(root: Path) -> Pins:
     if table.get("edition") != EDITION:
         problems.append(f"edition: {table.get('edition')!r} is not {EDITION}")
     problems += [
-        f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources", "trees"})
+        f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources", "trees", "editions"})
     ]
     tools = _rows(table, "tools", ToolPin, {"installed": {}}, problems)
     sources = _rows(table, "sources", SourcePin, {}, problems)
@@ -115,9 +164,11 @@ def load(root: Path) -> Pins:
             if not _SHA256.fullmatch(digest)
         ]
     trees = _rows(table, "trees", TreePin, {}, problems)
-    pinned: dict[str, list[SourcePin | TreePin]] = {
+    editions = _rows(table, "editions", EditionPin, {}, problems)
+    pinned: dict[str, list[SourcePin | TreePin | EditionPin]] = {
         "sources": [*sources.values()],
         "trees": [*trees.values()],
+        "editions": [*editions.values()],
     }
     for key, pins in pinned.items():
         for place, pin in enumerate(pins):
@@ -129,9 +180,21 @@ def load(root: Path) -> Pins:
             problems.append(
                 f"trees[{place}]: roots and checkout must have the same names, not only one {odd}"
             )
+    problems += _edition_problems(editions, trees)
     if problems:
         raise ManifestError([f"{label}: {problem}" for problem in problems])
-    return Pins(tools, sources, trees)
+    return Pins(tools, sources, trees, editions)
+
+
+def _edition_problems(editions: dict[str, EditionPin], trees: dict[str, TreePin]) -> list[str]:
+    """Say what is wrong in ``[[editions]]`` beside their keys."""
+    found = []
+    for place, pin in enumerate(editions.values()):
+        if pin.of not in trees or not pin.edition or pin.name == pin.edition:
+            found.append(f"editions[{place}]: name must be a tree, a hyphen and the edition, of the tree")
+        if not _COMMIT.fullmatch(pin.commit):
+            found.append(f"editions[{place}].commit: not 40 hexadecimal digits")
+    return found
 
 
 def _rows(

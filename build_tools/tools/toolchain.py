@@ -17,7 +17,7 @@ from typing import Final
 from build_tools.errors import ToolchainError, UsageError
 from build_tools.files.filehash import FileHashes
 from build_tools.files.run import FIXED
-from build_tools.tools import hermetic, pins, rocm
+from build_tools.tools import editions, hermetic, pins, rocm
 from build_tools.tools.clang import ASSEMBLY_FLAGS, DEVICE_FLAGS, LINK_FLAGS, Clang, ToolRow
 from build_tools.tools.fetch import cache_folder
 from build_tools.tools.pins import Pins, TreePin
@@ -113,6 +113,10 @@ class Toolchain:
 
     def _tree_row(self, tree: tuple[str, str]) -> ToolRow:
         name, version = tree
+        if name in self.pins.editions:
+            edition = self.pins.editions[name]
+            where = os.environ.get(edition.override) or str(editions.place_of(edition, self.cache))
+            return ToolRow(name, version, where, edition.sha256)
         pin = self.pins.trees[name]
         if version != pin.version:
             return ToolRow(name, version, os.environ.get(pin.override, ""), "")
@@ -143,7 +147,8 @@ def find(kind: str, root: Path) -> Toolchain:
     ]
     hashes.save()
     rows = (*clang.rows, *others, ToolRow("python", ".".join(map(str, sys.version_info[:3])), sys.executable))
-    trees = tuple((name, tree_of(name, root).version) for name in pinned.trees)
+    read = (*pinned.trees, *(pin.name for pin in editions.asked(pinned.editions.values())))
+    trees = tuple((name, tree_of(name, root).version) for name in read)
     return Toolchain(kind, clang, pinned, sys.executable, cache, _ck_override(), rows, trees)
 
 

@@ -24,23 +24,26 @@ from build_tools.errors import FetchError, ToolchainError
 from build_tools.files.filehash import sha256_file
 from build_tools.files.reproducible import write_atomic
 from build_tools.records import in_tree
-from build_tools.tools import pins
+from build_tools.tools import editions, pins
 from build_tools.tools.fetch import archive_of, cache_folder
-from build_tools.tools.pins import TreePin
+from build_tools.tools.pins import EditionPin, TreePin
 
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree. ``folder``: the checkout that takes the pinned wheel's place, or None."""
+    """One tree. ``folder``: the checkout that takes the pinned wheel's place, or None. ``edition``: that folder is an edition, whose
+    files were compared with its pin.
+    """
 
     pin: TreePin
     cache: Path
     folder: Path | None
+    edition: bool = False
 
     @property
     def pinned(self) -> bool:
-        """Is it the wheel of the pin?"""
-        return self.folder is None
+        """Is it what the pin says?"""
+        return self.folder is None or self.edition
 
     @property
     def version(self) -> str:
@@ -238,7 +241,7 @@ class Tree:
     def _missing(self, name: str) -> FetchError:
         place = (
             f"{self.pin.distribution} {self.pin.version}"
-            if self.folder is None
+            if self.pinned
             else f"{self.pin.override}={self.folder}"
         )
         return FetchError(
@@ -316,16 +319,36 @@ def tree_of(name: str, root: Path, instead: str = "") -> Tree:
     except OSError:
         stamp = 0
     found = _pinned(root, stamp)
-    if key not in found:
-        known = ", ".join(found) or "none"
+    if key in found.editions:
+        pin = found.editions[key]
+        return _opened_edition(pin, cache_folder(), os.environ.get(pin.override, ""))
+    if key not in found.trees:
+        known = ", ".join((*found.trees, *found.editions)) or "none"
         raise FetchError(f"find {name}", f"there is no source tree {key!r}", f"The trees are {known}")
-    return _opened(found[key], cache_folder(), instead or os.environ.get(found[key].override, ""))
+    tree = found.trees[key]
+    return _opened(tree, cache_folder(), instead or os.environ.get(tree.override, ""))
+
+
+def asked(name: str, root: Path) -> bool:
+    """Does this build read the tree of ``name``? It reads editions only that somebody asked for.
+
+    Raises:
+        ManifestError: the pins cannot be read. UsageError: an edition is asked for that there is none of.
+    """
+    file = root / pins.FILE
+    pin = _pinned(root, file.stat().st_mtime_ns if file.is_file() else 0).editions
+    return name.partition(":")[0] not in pin or pin[name.partition(":")[0]] in editions.asked(pin.values())
 
 
 @lru_cache(maxsize=8)
-def _pinned(root: Path, stamp: int) -> dict[str, TreePin]:
+def _pinned(root: Path, stamp: int) -> pins.Pins:
     del stamp  # only there to tell apart two states of the file
-    return pins.load(root).trees
+    return pins.load(root)
+
+
+@lru_cache(maxsize=4)
+def _opened_edition(pin: EditionPin, cache: Path, override: str) -> Tree:
+    return Tree(pin.tree, cache, editions.folder_of(pin, cache, override), edition=True)
 
 
 @lru_cache(maxsize=8)

@@ -39,7 +39,6 @@ ACTIVATIONS: Final[dict[str, Callable[[Any], Any]]] = {
 }
 
 #: What ``kernelName`` of ``gemm_a16w16_asm`` may be where AITER's pinned tree has no object for the call.
-WITHOUT_ASSEMBLY: Final = "None where out is bf16, or with a bias or bpreshuffle"
 
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import WITHOUT_ASSEMBLY, is_type, refuse, splits
+from aiter_prebuilt.ops._common import is_type, splits
 from aiter_prebuilt.ops._traced import traced
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ def gemm_a16w16_asm(
         out: [m, n] fp32 or bf16, written. All contiguous, A and B at multiples of 4 bytes. AITER's objects take k and n of
             multiples of 64, fp32 for out and no bias; kernels of ours take the rest.
         bias: [n] bf16, or None.
-        splitK: parts of k, each added to ``out`` (which is zeroed first); chosen from the shape when None, 1 with a kernelName.
+        splitK: parts of k, each added to ``out``; chosen from the shape when None, 1 with a kernelName of the pinned tree.
             Kernels of ours choose for themselves.
-        kernelName: symbol of AITER's object to take; chosen from the shape when None.
+        kernelName: symbol of AITER's object to take; chosen from the shape when None. Objects for bf16, a bias or a shuffled
+            B are those of August 2026, which a bundle has that was built with this edition.
         bpreshuffle: B is in the layout of ``shuffle_weight`` (16, 16); k is a multiple of 32, n of 16, and all are at multiples
             of 16 bytes.
 
@@ -55,13 +56,10 @@ def gemm_a16w16_asm(
     """
     parts = splits("gemm_a16w16_asm", splitK)
     kind = getattr(out, "dtype", None)
-    if not bpreshuffle and bias is None and not is_type(kind, "bf16"):
-        _gemm_a16w16_asm(A, B, out, None, parts, kernelName)
-        return out
-    if kernelName:
-        raise refuse("gemm_a16w16_asm", "kernelName", kernelName, WITHOUT_ASSEMBLY)
     if bpreshuffle:
-        _gemm_a16w16_shuffled(A, B, out, bias)
+        _gemm_a16w16_shuffled(A, B, out, bias, parts, kernelName or "")
+    elif kernelName or (bias is None and not is_type(kind, "bf16")):
+        _gemm_a16w16_asm(A, B, out, bias, parts, kernelName)
     elif is_type(kind, "bf16"):
         _gemm_a16w16(A, B, bias, out)
     else:

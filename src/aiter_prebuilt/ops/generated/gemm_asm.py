@@ -37,7 +37,12 @@ _new_flatmm_a8w8_blockscale_ASM = new_results(
 
 @traced
 def gemm_a16w16_shuffled(
-    A: torch.Tensor, B: torch.Tensor, out: torch.Tensor, bias: torch.Tensor | None = None
+    A: torch.Tensor,
+    B: torch.Tensor,
+    out: torch.Tensor,
+    bias: torch.Tensor | None = None,
+    splitK: int = 0,
+    kernelName: str = "",
 ) -> None:
     """Multiply bf16 matrices, the weight shuffled.
 
@@ -48,6 +53,8 @@ def gemm_a16w16_shuffled(
         B: [N, K] bf16, in the layout of ``shuffle_weight`` (16, 16), at a multiple of 16 bytes; N is a multiple of 16.
         out: [M, N] fp32 or bf16, written; at a multiple of 16 bytes.
         bias: [N] bf16, or None.
+        splitK: parts of K with a kernelName, each added to ``out``; else a kernel of ours chooses.
+        kernelName: symbol of AITER's object to take; a kernel of ours when ''.
 
     Raises:
         UnsupportedError: a tensor that requires grad.
@@ -56,7 +63,7 @@ def gemm_a16w16_shuffled(
 
     Source: AITER ``gemm_a16w16_asm`` with ``bpreshuffle=True``.
     """
-    _gemm_a16w16_shuffled(A, B, out, bias)
+    _gemm_a16w16_shuffled(A, B, out, bias, splitK, kernelName)
 
 
 @traced
