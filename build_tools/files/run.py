@@ -109,7 +109,7 @@ def run(
     timeout: float = 900.0,
     tail: int = TAIL_BYTES,
 ) -> Outcome:
-    """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds; ``tail``: bytes of its output."""
+    """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds; ``tail``: bytes of output."""
     words = tuple(str(word) for word in argv)
     started = time.monotonic()
     # A file and not a pipe: a grandchild that keeps the pipe open could block the reader for ever.

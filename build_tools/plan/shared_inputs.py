@@ -43,7 +43,7 @@ class Once:
         return in_tree(name) and not self._tree(name).pinned
 
     def reads(self, *names: str) -> bool:
-        """Does this build read the trees of these files? Not those of an edition that nobody asked for.
+        """Ask whether this build reads the trees of these files: not those of an edition that nobody asked for.
 
         Raises:
             ManifestError: the pins cannot be read. UsageError: see :func:`build_tools.tools.tree.asked`.

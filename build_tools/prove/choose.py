@@ -84,8 +84,9 @@ def choose(
     trees: Collection[str] = (),
 ) -> Choice:
     """``operators``: profile -> the operators of its bundle, in the order in which bundles add to each other; ``wanted``:
-    chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have; ``trees``: the source trees of their files. A call that chooses the same with
-    more bundles installed is the same call, and one that these alone serve is right.
+    chooses the recipes to reach, None for every call once; ``recipes``: what the bundles have; ``trees``: the source
+    trees of their files. A call that chooses the same with more bundles installed is the same call, and one that these alone
+    serve is right.
     """
     choice = Choice(Walked(recipes))
     seen: set[tuple[str, str, frozenset[str]]] = set()

@@ -18,8 +18,8 @@ from build_tools.errors import MirrorError
 from build_tools.files.reproducible import write_atomic
 from build_tools.files.run import run
 from build_tools.release.sign import Signer, write_sums
-from build_tools.tools import locks, pins
-from build_tools.tools.fetch import archive_of, without_login
+from build_tools.tools import editions, locks, pins
+from build_tools.tools.fetch import archive_of, cache_folder, without_login
 
 PACKAGES: Final = "packages"
 PAGE: Final = "README.md"
@@ -37,6 +37,12 @@ of, with FOLDER the absolute path of this folder:
     build/nox/bin/python -m nox -s wheels
 
 {tests}
+"""
+_EDITION: Final = """The edition {name} is here, too. Before `nox -s wheels`:
+
+    export AITER_PREBUILT_SDISTS=FOLDER/{packages} AITER_PREBUILT_EDITIONS={name}
+    python -m build_tools fetch --edition {name}
+
 """
 Say = Callable[[str], None]
 
@@ -65,7 +71,7 @@ def fill(root: Path, folder: Path, tests: bool, keys: Sequence[Signer], say: Say
         if not target.is_file():
             with tempfile.TemporaryDirectory(prefix="mirror-") as found:
                 write_atomic(target, archive_of(pin, Path(found)).read_bytes())
-    told = (
+    told = _editions(pinned, packages, say) + (
         "Tests can be run, too."
         if tests
         else "What tests need is not in here (`mirror build --tests` brings it)."
@@ -75,6 +81,17 @@ def fill(root: Path, folder: Path, tests: bool, keys: Sequence[Signer], say: Say
     write_atomic(folder / PAGE, text.encode())
     write_sums(folder, keys)
     return sum(1 for _ in packages.iterdir())
+
+
+def _editions(pinned: pins.Pins, packages: Path, say: Say) -> str:
+    """Pack the editions that this build reads; what the page says of them."""
+    told = ""
+    for pin in editions.asked(pinned.editions.values()):
+        say(f"the edition {pin.edition}")
+        place = editions.folder_of(pin, cache_folder(), os.environ.get(pin.override, ""))
+        editions.pack(pin, place, packages / f"{pin.folder}.zip")
+        told += _EDITION.format(name=pin.edition, packages=PACKAGES)
+    return told
 
 
 def aiter(root: Path, folder: Path, say: Say) -> list[Path]:

@@ -149,7 +149,7 @@ def dependencies(root: Path) -> list[dict[str, Any]]:
     ] + [*_editions(pinned), *_locked(root), *_torch(root)]
 
 
-def _editions(pinned: Pins) -> list[dict[str, Any]]:
+def _editions(pinned: pins.Pins) -> list[dict[str, Any]]:
     return [
         {"uri": f"git+{pin.repository}@{pin.commit}", "name": pin.name, "digest": {"gitCommit": pin.commit}}
         for pin in pinned.editions.values()

@@ -56,16 +56,17 @@ def compute(
     ways = _ways(plan.bundles, {job.id: job.source for job in plan.jobs})
     found = []
     for target in manifest.targets:
-        groups: dict[str, list[str]] = {}
+        groups: dict[tuple[str, str], list[str]] = {}
         for name in there(root, (target,)):
-            groups.setdefault(family_of(name, target), []).append(name)
-        for family, names in sorted(groups.items()):
+            mark = "" if name.startswith(FOLDERS) else f" ({name.partition(':')[0]})"
+            groups.setdefault((mark, family_of(name, target)), []).append(name)
+        for (mark, family), names in sorted(groups.items()):
             mine = [name for name in names if name in ways]
             why = Counter(reasons.of(name) for name in names if name not in ways)
             found.append(
                 Family(
                     target=target,
-                    family=family,
+                    family=f"{family}{mark}",
                     objects=len(names),
                     launchable=len(mine),
                     proved=sum((target, tree.digest(name, root)) in executed for name in mine),
@@ -88,21 +89,31 @@ def problems(plan: Plan, manifest: Manifest, root: Path, reasons: LeftOut) -> li
     """
     if not all(tree.tree_of(folder, root).pinned for folder in FOLDERS):
         return []
-    return reasons.problems(frozenset(there(root, manifest.targets)), taken(plan))
+    return reasons.without_trees(tree.unread_editions(root)).problems(
+        frozenset(there(root, manifest.targets)), taken(plan)
+    )
 
 
 def there(root: Path, targets: Iterable[str]) -> Iterator[str]:
     """Yield the trees' code objects for these targets.
 
-    They are named as in manifests.
+    They are named as in manifests. Of an edition those whose bytes the pinned tree has not.
 
     Raises:
         FetchError: a source tree cannot be had.
     """
-    for folder in FOLDERS:
+    editions = tuple(f"{name}:hsa" for name in tree.asked_editions(root))
+    known: set[str] = set()
+    every = tuple(targets)
+    for folder in (*FOLDERS, *editions):
         source = tree.tree_of(folder, root)
-        for target in targets:
-            yield from (f"{folder}/{target}/{name}" for name in source.names(f"{folder}/{target}", _SUFFIX))
+        for target in every:
+            for name in (f"{folder}/{target}/{name}" for name in source.names(f"{folder}/{target}", _SUFFIX)):
+                if not editions:
+                    yield name
+                elif (digest := source.sha256(name)) not in known:
+                    known.add(digest)
+                    yield name
 
 
 def taken(plan: Plan) -> frozenset[str]:

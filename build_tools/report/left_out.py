@@ -5,6 +5,7 @@ They are in ``hsa/left_out.toml``.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -43,6 +44,15 @@ class LeftOut:
     def of(self, name: str) -> str | None:
         """Why this file is left out; None when nobody says."""
         return next((each.reason for each in self.reasons if each.covers(name)), None)
+
+    def without_trees(self, trees: Collection[str]) -> LeftOut:
+        """Leave out the reasons about files of these source trees."""
+        kept = (
+            each.model_copy(update={"files": files})
+            for each in self.reasons
+            if (files := [name for name in each.files if name.partition(":")[0] not in trees])
+        )
+        return LeftOut(tuple(kept))
 
     def problems(self, there: frozenset[str], planned: frozenset[str]) -> list[str]:
         """List files without a manifest or reason, and stale patterns.

@@ -152,7 +152,8 @@ def load(root: Path) -> Pins:
     if table.get("edition") != EDITION:
         problems.append(f"edition: {table.get('edition')!r} is not {EDITION}")
     problems += [
-        f"{key}: unknown key" for key in sorted(table.keys() - {"edition", "tools", "sources", "trees", "editions"})
+        f"{key}: unknown key"
+        for key in sorted(table.keys() - {"edition", "tools", "sources", "trees", "editions"})
     ]
     tools = _rows(table, "tools", ToolPin, {"installed": {}}, problems)
     sources = _rows(table, "sources", SourcePin, {}, problems)

@@ -31,8 +31,8 @@ from build_tools.tools.pins import EditionPin, TreePin
 
 @dataclass(frozen=True, eq=False)
 class Tree:
-    """One tree. ``folder``: the checkout that takes the pinned wheel's place, or None. ``edition``: that folder is an edition, whose
-    files were compared with its pin.
+    """One tree. ``folder``: the checkout that takes the pinned wheel's place, or None. ``edition``: it is an edition's folder,
+    whose files were compared with the pin.
     """
 
     pin: TreePin
@@ -330,14 +330,37 @@ def tree_of(name: str, root: Path, instead: str = "") -> Tree:
 
 
 def asked(name: str, root: Path) -> bool:
-    """Does this build read the tree of ``name``? It reads editions only that somebody asked for.
+    """Ask whether this build reads the tree of ``name``: not that of an edition that nobody asked for.
 
     Raises:
         ManifestError: the pins cannot be read. UsageError: an edition is asked for that there is none of.
     """
+    tree = name.partition(":")[0]
+    return tree not in _editions(root) or tree in asked_editions(root)
+
+
+def asked_editions(root: Path) -> tuple[str, ...]:
+    """Return the names of the editions that this build reads.
+
+    Raises:
+        ManifestError, UsageError: as above.
+    """
+    return tuple(pin.name for pin in editions.asked(_editions(root).values()))
+
+
+def unread_editions(root: Path) -> tuple[str, ...]:
+    """Return the names of the others.
+
+    Raises:
+        ManifestError, UsageError: as above.
+    """
+    read = asked_editions(root)
+    return tuple(name for name in _editions(root) if name not in read)
+
+
+def _editions(root: Path) -> dict[str, EditionPin]:
     file = root / pins.FILE
-    pin = _pinned(root, file.stat().st_mtime_ns if file.is_file() else 0).editions
-    return name.partition(":")[0] not in pin or pin[name.partition(":")[0]] in editions.asked(pin.values())
+    return _pinned(root, file.stat().st_mtime_ns).editions if file.is_file() else {}
 
 
 @lru_cache(maxsize=8)

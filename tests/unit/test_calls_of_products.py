@@ -111,9 +111,8 @@ def test_calls_without_an_object_of_aiters_are_ours(
     assert made is out and name == served
     given = {id(each) for each in tensors if each is not None}
     assert given == {id(each) for each in (a, b, out, added) if each is not None}
-    if served != "gemm_a16w16_asm":
-        with pytest.raises(UnsupportedError, match=r"gemm_a16w16_asm\(kernelName='x'\).*Use kernelName=None"):
-            call(kernelName="x")
+    _, (named, _, scalars) = handed(partial(call, kernelName="x"), "gemm_a16w16_asm")
+    assert named == ("gemm_a16w16_shuffled" if is_shuffled else "gemm_a16w16_asm") and "x" in scalars
 
 
 @pytest.mark.parametrize("wrong", [torch.float64, torch.int8])

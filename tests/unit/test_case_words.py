@@ -109,6 +109,7 @@ def test_an_empty_text() -> None:
         ("input~normal:__import__('os')", "a draw is NAME or NAME:NUMBER,NUMBER"),
         ("cus=0", "cus=0: not a number of compute units"),
         ("cus=¹", "cus=¹: not a number of compute units"),
+        ("tree=Aiter", "tree=Aiter: not the name of a source tree"),
         ("targets=gfx942,gfx90a", "'gfx90a' is not a known target (did you mean 'gfx950'?)"),
     ],
 )
