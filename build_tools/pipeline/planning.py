@@ -60,7 +60,7 @@ def plan_of(manifest: Manifest, settings: Settings) -> Plan:
     The trial of assumptions runs once per state of the manifests and of the code that tries.
     """
     files = sorted((settings.root / "manifests").rglob("*.toml"))
-    read = [pin.name for pin in editions.asked(pins.load(settings.root).editions.values())]
+    read = [pin.name for pin in editions.requested(pins.load(settings.root).editions.values())]
     words = f"{settings.ck} {' '.join(read)} {code_digest(PLANNER)}".encode()
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + words

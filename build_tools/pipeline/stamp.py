@@ -66,9 +66,11 @@ def state_of_plan(root: Path, asked: str, pinned: Pins) -> str | None:
 
     As :func:`state`; no compiler takes part.
     """
-    if any(os.environ.get(pin.override) for pin in (*pinned.trees.values(), *pinned.editions.values())):
+    overrides = [pin.override for pin in pinned.trees.values()]
+    overrides += [pin.override for pin in pinned.editions.values()]
+    if any(map(os.environ.get, overrides)):
         return None
-    read = [pin.name for pin in editions.asked(pinned.editions.values())]
+    read = [pin.name for pin in editions.requested(pinned.editions.values())]
     total = hashlib.sha256(repr((sys.version, asked, *read)).encode())
     for package in _PACKAGES:
         total.update(f"{package} {metadata.version(package)}\n".encode())

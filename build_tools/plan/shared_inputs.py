@@ -13,7 +13,7 @@ from build_tools.manifest import model
 from build_tools.manifest.problems import Problems
 from build_tools.plan.slots import Slots, assign_slots, tensor_records, type_variables
 from build_tools.records import in_tree
-from build_tools.tools.tree import Tree, asked, exists, tree_of
+from build_tools.tools.tree import Tree, exists, is_read, tree_of
 
 
 @dataclass
@@ -46,9 +46,9 @@ class Once:
         """Ask whether this build reads the trees of these files: not those of an edition that nobody asked for.
 
         Raises:
-            ManifestError: the pins cannot be read. UsageError: see :func:`build_tools.tools.tree.asked`.
+            ManifestError: the pins cannot be read. UsageError: see :func:`build_tools.tools.tree.is_read`.
         """
-        return all(asked(name, self.root) for name in names if in_tree(name))
+        return all(is_read(name, self.root) for name in names if in_tree(name))
 
     def exists(self, name: str) -> bool:
         """Is there such a file, in the repository or in a tree?

@@ -86,7 +86,7 @@ def fill(root: Path, folder: Path, tests: bool, keys: Sequence[Signer], say: Say
 def _editions(pinned: pins.Pins, packages: Path, say: Say) -> str:
     """Pack the editions that this build reads; what the page says of them."""
     told = ""
-    for pin in editions.asked(pinned.editions.values()):
+    for pin in editions.requested(pinned.editions.values()):
         say(f"the edition {pin.edition}")
         place = editions.folder_of(pin, cache_folder(), os.environ.get(pin.override, ""))
         editions.pack(pin, place, packages / f"{pin.folder}.zip")

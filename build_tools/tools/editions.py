@@ -33,7 +33,7 @@ _TAIL: Final = 16 << 20
 _MOST: Final = 1 << 30
 
 
-def asked(pinned: Iterable[EditionPin]) -> tuple[EditionPin, ...]:
+def requested(pinned: Iterable[EditionPin]) -> tuple[EditionPin, ...]:
     """Return those of the editions that ``AITER_PREBUILT_EDITIONS`` names.
 
     Raises:

@@ -106,7 +106,7 @@ class EditionPin:
 
     @property
     def edition(self) -> str:
-        """What people type: ``2026-08``."""
+        """Return the word that people type: ``2026-08``."""
         return self.name.removeprefix(f"{self.of}-")
 
     @property

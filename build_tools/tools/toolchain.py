@@ -147,7 +147,7 @@ def find(kind: str, root: Path) -> Toolchain:
     ]
     hashes.save()
     rows = (*clang.rows, *others, ToolRow("python", ".".join(map(str, sys.version_info[:3])), sys.executable))
-    read = (*pinned.trees, *(pin.name for pin in editions.asked(pinned.editions.values())))
+    read = (*pinned.trees, *(pin.name for pin in editions.requested(pinned.editions.values())))
     trees = tuple((name, tree_of(name, root).version) for name in read)
     return Toolchain(kind, clang, pinned, sys.executable, cache, _ck_override(), rows, trees)
 

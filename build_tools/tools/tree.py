@@ -329,7 +329,7 @@ def tree_of(name: str, root: Path, instead: str = "") -> Tree:
     return _opened(tree, cache_folder(), instead or os.environ.get(tree.override, ""))
 
 
-def asked(name: str, root: Path) -> bool:
+def is_read(name: str, root: Path) -> bool:
     """Ask whether this build reads the tree of ``name``: not that of an edition that nobody asked for.
 
     Raises:
@@ -345,7 +345,7 @@ def asked_editions(root: Path) -> tuple[str, ...]:
     Raises:
         ManifestError, UsageError: as above.
     """
-    return tuple(pin.name for pin in editions.asked(_editions(root).values()))
+    return tuple(pin.name for pin in editions.requested(_editions(root).values()))
 
 
 def unread_editions(root: Path) -> tuple[str, ...]:

@@ -187,9 +187,9 @@ def test_without_git_the_remedy_is_a_mirror(upstream: Upstream, monkeypatch: pyt
 def test_an_unknown_edition_is_named(upstream: Upstream, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(editions.VARIABLE, "new,2031-01")
     with pytest.raises(UsageError, match=r"'2031-01'.*The editions are new"):
-        editions.asked([upstream.pin])
+        editions.requested([upstream.pin])
     monkeypatch.setenv(editions.VARIABLE, "new,")
-    assert editions.asked([upstream.pin]) == (upstream.pin,)
+    assert editions.requested([upstream.pin]) == (upstream.pin,)
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_build_without_the_edition_reads_nothing_of_it(monkeypatch: pytest.Mon
 
     monkeypatch.delenv(editions.VARIABLE, raising=False)
     monkeypatch.setenv("AITER_2026_08_DIR", "/nowhere")  # would be an error where it was read
-    assert not tree.asked("aiter-2026-08:hsa/x", ROOT) and tree.asked("aiter:hsa/x", ROOT)
+    assert not tree.is_read("aiter-2026-08:hsa/x", ROOT) and tree.is_read("aiter:hsa/x", ROOT)
     manifest = load(ROOT / "manifests")
     families = {"gemm_asm": manifest.families["gemm_asm"]}
     manifest = manifest.model_copy(update={"families": families})
