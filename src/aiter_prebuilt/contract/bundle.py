@@ -46,7 +46,7 @@ from __future__ import annotations
 import hashlib
 import struct
 from collections.abc import Callable, Iterator
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aiter_prebuilt.contract import header, version
@@ -262,7 +262,6 @@ class _Field(NamedTuple):
     offset: int
 
 
-@cache
 def _layout(record: type[Any]) -> tuple[Callable[[memoryview, int], tuple[Any, ...]], tuple[_Field, ...]]:
     """Return what unpacks all numbers of a record at once, and its fields.
 
@@ -280,9 +279,14 @@ def _layout(record: type[Any]) -> tuple[Callable[[memoryview, int], tuple[Any, .
     return struct.Struct(letters).unpack_from, tuple(fields)
 
 
+_LAYOUTS: Final = {record: _layout(record) for record in LAYOUT}
+_SIZES: Final = {record: record_size(record) for record in LAYOUT}
+
+
 def _record(record: type[Any], region: _Region, at: int) -> Any:
-    unpack, fields = _layout(record)
-    numbers, values = unpack(region.data, at), {}
+    unpack, fields = _LAYOUTS[record]
+    numbers = unpack(region.data, at)
+    values: dict[str, Any] = {}
     for name, fmt, place, offset in fields:
         if isinstance(fmt, list):
             values[name] = _array(fmt[0], region, numbers[place], numbers[place + 1])
@@ -297,7 +301,8 @@ def _record(record: type[Any], region: _Region, at: int) -> Any:
 
 
 def _array(element: type[Any] | str, region: _Region, start: int, count: int) -> tuple[Any, ...]:
-    data, size = region.data, element_size(element)
+    data = region.data
+    size = element_size(element) if isinstance(element, str) else _SIZES[element]
     if count and (start % 8 or start + count * size > len(data)):
         raise FormatError(
             f"an array of {count} x {size} bytes at {start} leaves its region of {len(data)} bytes"

@@ -16,7 +16,6 @@ Offsets count from the start of the region that holds the record (the root or on
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from functools import cache
 from typing import Any, Final
 
 NONE8: Final = 0xFF
@@ -426,7 +425,6 @@ def struct_format(fmt: Format) -> tuple[str, int]:
     return _SCALARS[fmt]
 
 
-@cache
 def record_size(record: type[Any]) -> int:
     """Bytes of one record."""
     return sum(struct_format(fmt)[1] for _, fmt in LAYOUT[record])
