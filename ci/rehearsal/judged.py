@@ -10,7 +10,7 @@ from typing import Final
 
 #: Sessions without which a release is not one; each is run by some job of the workflow.
 SESSIONS: Final = ("lint", "wheels", "reproduce", "release")
-#: Come with Python or virtualenv into each environment. torch has an index of its own, and noxfile.py pins its build.
+#: Come with Python or virtualenv into each environment. torch has an index of its own, and pyproject.toml pins its build.
 _SEEDS: Final = frozenset(("pip", "setuptools", "wheel", "torch"))
 _OURS: Final = "aiter-prebuilt"
 _ENTRY: Final = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)

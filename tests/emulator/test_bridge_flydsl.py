@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support import repository
+from support import bytecode, repository
 from support.emulator import bundles, library_path
 
 from aiter_prebuilt.contract.kernel_cache import folder_of
@@ -76,10 +76,9 @@ class World:
         files = ":".join(str(each) for each in bundles(target, "ck-full"))
         done = subprocess.run(
             [sys.executable, str(PROGRAM), str(tree), str(self.folder / "site"), target, *words],
-            env=kept | {
+            env=bytecode.kept(kept) | {
                 "PATH": f"{self.folder / 'bin'}{os.pathsep}{os.environ['PATH']}",
                 "PYTHONPATH": os.pathsep.join(path),
-                "PYTHONDONTWRITEBYTECODE": "1",
                 "LD_LIBRARY_PATH": str(self.folder / "lib"),
                 "HOME": "/proc/none",
                 "ROCM_PATH": "/proc/none",

@@ -223,6 +223,16 @@ def test_a_child_that_does_not(end: Any, said: str, monkeypatch: pytest.MonkeyPa
     assert (found.launched, found.recipes) == (("e",), ("r",))
 
 
+def test_a_child_finds_the_state_of_the_judge_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Parsing the judge's code takes longer than most calls."""
+    run.own_state.cache_clear()
+
+    def child(call: Call, *_: Any) -> Execution:
+        return replace(DONE, label=f"{run.own_state.cache_info().currsize} known before {call.label}")
+
+    assert _forked(monkeypatch, child).label == "1 known before a call"
+
+
 def test_a_child_that_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     found = _forked(monkeypatch, lambda *_: os._exit(3))
     assert (found.device, found.target, found.kernel, found.launched) == ("", "", "", ())

@@ -9,12 +9,13 @@ import pytest
 from support.bundles import SCOPE, small_operator
 
 from aiter_prebuilt import __main__ as command
+from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.commands import explain as verb
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import DIM_EXPRESSION, NONE8, Attribute, Dim, TypeVariable
-from aiter_prebuilt.errors import MOST_LINES, ArgumentError
-from aiter_prebuilt.inspection.decisions import Explanation, describe
+from aiter_prebuilt.errors import MOST_LINES, AiterPrebuiltError, ArgumentError
+from aiter_prebuilt.inspection.decisions import Explanation, describe, refuse_unknown
 
 
 def test_tensors_follow_the_symbols() -> None:
@@ -184,3 +185,11 @@ def test_a_symbol_is_given_once() -> None:
     assert verb.settings_of("explain", ["M=17", "N=18"]) == {"M": "17", "N": "18"}
     with pytest.raises(ArgumentError, match="M is given twice, as 17 and 18"):
         verb.settings_of("explain", ["M=17", "M=18"])
+
+
+def test_a_public_name_is_known_without_a_read_of_any_bundle() -> None:
+    """A damaged bundle of another target keeps nobody from an explanation."""
+    damaged = InstalledBundle("/nowhere/gfx950-ck-free.apb", "gfx950", "ck-free")
+    refuse_unknown("rms_norm", [damaged])
+    with pytest.raises(AiterPrebuiltError, match="/nowhere"):
+        refuse_unknown("rms_nrom", [damaged])

@@ -12,6 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 from click.testing import CliRunner
+from support import sessions
 
 from build_tools.errors import ManifestError, SigningError
 from build_tools.pack.archive import write_members
@@ -143,9 +144,9 @@ def test_every_package_of_the_build_is_a_dependency_with_all_of_its_digests(
     )
     archives = [*pinned.sources.values(), *(tree.archive for tree in pinned.trees.values())]
     assert {pin.sha256 for pin in archives} <= set().union(*seen.values())
-    noxfile = (ROOT / "noxfile.py").read_text()
-    assert '*locks("build"), "-r", "build_tools/requirements.txt"' in noxfile, "what nox -s wheels installs"
-    assert "def wheels(session: nox.Session)" in noxfile and 'install(session, *locks("torch"))' in noxfile
+    source = sessions.text()
+    assert '*locks("build"), "-r", "build_tools/requirements.txt"' in source, "what nox -s wheels installs"
+    assert "def wheels(session: nox.Session)" in source and 'install(session, *locks("torch"))' in source
 
 
 def test_the_schema_refuses_what_slsa_does_not_allow(wheel: Path) -> None:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import sessions
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -31,6 +32,6 @@ def test_a_session_runs_every_file_of_a_marker_that_the_suite_leaves_out(marker:
         for path in (ROOT / "tests").rglob("test_*.py")
         if re.search(rf"^(@|pytestmark.*)pytest\.mark\.{marker}\b", path.read_text(), re.MULTILINE)
     }
-    (session,) = re.findall(rf"\ndef {marker}\(.*?(?=\n\n\n)", (ROOT / "noxfile.py").read_text(), re.DOTALL)
+    (session,) = re.findall(rf"\ndef {marker}\(.*?(?=\n\n\n)", sessions.text(), re.DOTALL)
     assert files and set(re.findall(r"tests/\w+/test_\w+\.py", session)) == files
     assert f'"-m", "{marker}"' in session

@@ -47,7 +47,7 @@ import hashlib
 import struct
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from aiter_prebuilt.contract import header, version
 from aiter_prebuilt.contract.header import FormatError, VersionError
@@ -58,6 +58,7 @@ from aiter_prebuilt.contract.records import (
     VENDORS,
     CodeObject,
     Entry,
+    Format,
     Operator,
     Root,
     Stored,
@@ -74,6 +75,7 @@ SUFFIX: Final = version.SUFFIX
 #: (stored bytes, size when decoded, content of the dictionary or None) -> decoded bytes; raises what it likes.
 Decoder = Callable[[bytes, int, "bytes | None"], bytes]
 R = TypeVar("R")
+_TEXTS: Final = frozenset({"str", "code"})
 
 
 class Bundle:
@@ -251,26 +253,56 @@ class _Region:
             )
 
 
-def _record(record: type[Any], region: _Region, at: int) -> Any:
-    values: dict[str, Any] = {}
-    data = region.data
+class _Field(NamedTuple):
+    """A field of a record: its name, its format, its place among the unpacked numbers, and its offset in bytes."""
+
+    name: str
+    format: Format
+    place: int
+    offset: int
+
+
+def _layout(record: type[Any]) -> tuple[Callable[[memoryview, int], tuple[Any, ...]], tuple[_Field, ...]]:
+    """Return what unpacks all numbers of a record at once, and its fields.
+
+    Bundles have 100,000 records of a few bytes each: to interpret the format of every field anew is most of the time.
+    """
+    letters, fields, place, offset = "<", [], 0, 0
     for name, fmt in LAYOUT[record]:
-        letters, size = struct_format(fmt)
+        mine, size = struct_format(fmt)
+        nested = isinstance(fmt, type)
+        if nested or name:
+            fields.append(_Field(name, fmt, place, offset))
+        letters += f"{size}x" if nested else mine
+        place += len(struct.unpack(f"<{mine}", bytes(size))) if not nested else 0
+        offset += size
+    return struct.Struct(letters).unpack_from, tuple(fields)
+
+
+_LAYOUTS: Final = {record: _layout(record) for record in LAYOUT}
+_SIZES: Final = {record: record_size(record) for record in LAYOUT}
+
+
+def _record(record: type[Any], region: _Region, at: int) -> Any:
+    unpack, fields = _LAYOUTS[record]
+    numbers = unpack(region.data, at)
+    values: dict[str, Any] = {}
+    for name, fmt, place, offset in fields:
         if isinstance(fmt, list):
-            values[name] = _array(fmt[0], region, *struct.unpack_from("<II", data, at))
+            values[name] = _array(fmt[0], region, numbers[place], numbers[place + 1])
         elif isinstance(fmt, type):
-            values[name] = _record(fmt, region, at)
-        elif fmt in ("str", "code"):
-            raw = _slice(region, *struct.unpack_from("<II", data, at))
-            values[name] = raw if fmt == "code" else _utf8(raw, *struct.unpack_from("<I", data, at))
-        elif name:
-            values[name] = struct.unpack_from("<" + letters, data, at)[0]
-        at += size
+            values[name] = _record(fmt, region, at + offset)
+        elif fmt in _TEXTS:
+            raw = _slice(region, numbers[place], numbers[place + 1])
+            values[name] = raw if fmt == "code" else _utf8(raw, numbers[place])
+        else:
+            values[name] = numbers[place]
     return record(**values)
 
 
 def _array(element: type[Any] | str, region: _Region, start: int, count: int) -> tuple[Any, ...]:
-    data, size = region.data, element_size(element)
+    data = region.data
+    size = element_size(element) if isinstance(element, str) else _SIZES[element]
     if count and (start % 8 or start + count * size > len(data)):
         raise FormatError(
             f"an array of {count} x {size} bytes at {start} leaves its region of {len(data)} bytes"

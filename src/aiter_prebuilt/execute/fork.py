@@ -14,12 +14,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
+import aiter_prebuilt
 from aiter_prebuilt.contract.calls import Call
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import AiterPrebuiltError, NoDeviceError
 from aiter_prebuilt.execute import recipes
 from aiter_prebuilt.execute.record import Chosen
-from aiter_prebuilt.execute.run import Execution, failed, named, run
+from aiter_prebuilt.execute.run import Execution, failed, named, own_state, run
 from aiter_prebuilt.launch import loading
 
 _PIECE = 1 << 16
@@ -56,8 +57,7 @@ def _find(vendor: str | None, ordinal: int) -> tuple[device.DeviceFacts, str]:
 
 def forked(call: Call, vendor: str | None, ordinal: int, limit: float) -> Execution:
     """Execute a call in a child; whatever ends the child, or ``limit`` seconds, is a problem of the call."""
-    with suppress(AiterPrebuiltError):  # the child says it
-        recipes.read(call.operator)  # once here, and not again in each child; it opens no driver
+    _prepare(call)
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -81,6 +81,15 @@ def forked(call: Call, vendor: str | None, ordinal: int, limit: float) -> Execut
         tuple(words.get("recipes", ())),
     )  # fmt: skip
     return failed(call, (words["device"], words["target"]), said, chosen)
+
+
+def _prepare(call: Call) -> None:
+    """Do once here what each child would do again, and what opens no driver; errors are the child's to report."""
+    own_state()  # parses the judge's code: longer than most calls
+    with suppress(AiterPrebuiltError):
+        recipes.read(call.operator)
+    with suppress(AiterPrebuiltError, AttributeError):
+        getattr(aiter_prebuilt, call.operator)
 
 
 def _child(call: Call, vendor: str | None, ordinal: int, writer: int) -> None:
