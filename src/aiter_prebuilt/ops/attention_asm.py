@@ -8,6 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._sequence_lists import most_queries
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops._unasked import placeholders
 from aiter_prebuilt.ops.refusals.attention_asm import (
     refuse_fmha_v3_fwd,
     refuse_fmha_v3_varlen_fwd,
@@ -63,7 +64,8 @@ def fmha_v3_fwd(
         gen: only None is supported.
 
     Returns:
-        out, lse (fp32 [b, hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+        out, lse (fp32 [b, hq, sq], of no element unless asked for), a tensor of no element, and one that nothing is written to:
+        there is no dropout with a mask and a state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -89,7 +91,7 @@ def fmha_v3_fwd(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fmha_v3_fwd", error) from error
     _fmha_v3_fwd(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
-    return result, lse, None, None
+    return result, *placeholders(q, lse)
 
 
 @traced
@@ -149,7 +151,8 @@ def fmha_v3_varlen_fwd(
         gen: only None is supported.
 
     Returns:
-        out, lse (fp32 [hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+        out, lse (fp32 [hq, sq], of no element unless asked for), a tensor of no element, and one that nothing is written to:
+        there is no dropout with a mask and a state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -181,7 +184,7 @@ def fmha_v3_varlen_fwd(
     _fmha_v3_varlen_fwd(
         q, k, v, cu_seqlens_q, cu_seqlens_k, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt
     )
-    return result, lse, None, None
+    return result, *placeholders(q, lse)
 
 
 @traced
