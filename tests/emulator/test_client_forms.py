@@ -14,7 +14,6 @@ REFUSED: dict[str, str] = {
     # AITER's own refuses a bias of another type than the result, and any of a shuffled weight.
     "gemm_a8w8, fp32 bias": "bias",
     "gemm_a8w8_bpreshuffle, bias": "bias=None",
-    "pa_fwd_asm(max_qlen=26), qo_indptr": "max_qlen=1 to 4",
     "fused_moe of mxfp8": "w1",
     # Our kernels read codes of 8 bits 16 at a time. The same size is served in 16 bits.
     "fused_moe of fp8, 88 columns": "EI % (32 if w2_shuffled else 16)",
