@@ -6,7 +6,7 @@ stands. ``result_shapes_program.py`` makes the calls, ``test_result_shapes.py`` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from typing import Any, Final, NamedTuple
 
@@ -35,7 +35,7 @@ class Form(NamedTuple):
     """A call of a public function, what it returns, and where AITER's allocation stands."""
 
     name: str
-    call: Callable[[], Any]
+    call: Any  # of no argument; as a Callable, mypy would not take a lambda with defaults
     results: tuple[Result | None, ...]
     source: str
 

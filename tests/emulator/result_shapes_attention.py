@@ -33,8 +33,8 @@ def attention(place: Place) -> Iterator[Form]:
             "flash_attn_func", lambda q=q, k=k, v=v: ap.flash_attn_func(q, k, v, return_lse=True, return_attn_probs=True),
             (out, lse, none), source,
         )  # fmt: skip
-        flat = tuple(each.flatten(0, 1) for each in (q, k, v))
-        at = starts(place, [5, 5]), starts(place, [7, 7])
+        flat: Any = tuple(each.flatten(0, 1) for each in (q, k, v))
+        at: Any = starts(place, [5, 5]), starts(place, [7, 7])
         yield Form(
             "flash_attn_varlen_func", lambda f=flat, a=at: ap.flash_attn_varlen_func(*f, *a, 5, 7, return_lse=True),
             (Result((10, 4, wide), BF16), Result((4, 10), F32)), source,
@@ -65,7 +65,7 @@ def attention(place: Place) -> Iterator[Form]:
             (Result((2, 130, 2, 128), BF16), lse, none, state), source,
         )  # fmt: skip
         at = starts(place, [130, 130])
-        rows = [each.flatten(0, 1) for each in (q, k, v)]
+        rows: Any = [each.flatten(0, 1) for each in (q, k, v)]
         lse = Result((2, 260) if asked else (0,), F32)
         out = Result((260, 2, 128), BF16)
         yield Form(
@@ -85,7 +85,7 @@ def attention(place: Place) -> Iterator[Form]:
         )  # fmt: skip
     yield from gradients(place)
     yield from paged(place)
-    coded = [place.normal(2, 5, 2, 64).to(place.fp8) for _ in range(3)]
+    coded: Any = [place.normal(2, 5, 2, 64).to(place.fp8) for _ in range(3)]
     scale = torch.ones(1, device=place.device)
     yield Form(
         "flash_attn_fp8_pertensor_func", lambda: ap.flash_attn_fp8_pertensor_func(*coded, scale, scale, scale),
@@ -131,7 +131,7 @@ def paged(place: Place) -> Iterator[Form]:
             "mha_batch_prefill_func", lambda a=asked: ap.mha_batch_prefill_func(q, rows, rows, at, to, pages, 5, 7, **a),
             results, "ops/mha.py",
         )  # fmt: skip
-    coded = [place.normal(10, 2, 64).to(place.fp8) for _ in range(3)]
+    coded: Any = [place.normal(10, 2, 64).to(place.fp8) for _ in range(3)]
     scale = torch.ones(1, device=place.device)
     yield Form(
         "flash_attn_varlen_fp8_pertensor_func",

@@ -16,6 +16,8 @@ from support.hip_process import program
 
 _PROGRAM = """
 import ctypes, json, sys
+class Handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 64)]
 lib, rows = ctypes.CDLL(sys.argv[1]), {}
 out, device = ctypes.c_void_p(), ctypes.c_void_p()
 assert lib.hipMalloc(ctypes.byref(device), ctypes.c_size_t(4096)) == 0
@@ -33,7 +35,7 @@ for name, arguments in json.load(open(sys.argv[2])):
         elif isinstance(each, list):  # words of a struct
             given.append((ctypes.c_uint64 * len(each))(*(here.get(word, word) for word in each)))
         elif isinstance(each, dict):  # a handle, by value
-            given.append(type("Handle", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_char * 64)]})(bytes.fromhex(each["handle"])))
+            given.append(Handle(bytes.fromhex(each["handle"])))
         else:
             given.append(each)
     print(name, arguments, file=sys.stderr, flush=True)
@@ -48,7 +50,7 @@ def codes(tmp_path: Path, calls: list[tuple[str, list[Any]]]) -> dict[str, list[
     listed = tmp_path / "calls.json"
     listed.write_text(json.dumps(calls))
     answer, _ = program(_PROGRAM, str(listed))
-    found: dict[str, list[int]] = answer if isinstance(answer, dict) else json.loads(answer)
+    found: dict[str, list[int]] = json.loads(answer)
     return found
 
 
@@ -123,12 +125,12 @@ def test_shared_handles(tmp_path: Path) -> None:
         b"/" * 64,
         b"../../../../etc/passwd".ljust(64, b"\0"),
     ]
-    calls: list[tuple[str, list[Any]]] = []
-    for handle in handles:
-        for flags in (0, 1, 0xFFFFFFFF):
-            calls.append(("hipIpcOpenMemHandle", ["out", {"handle": handle.hex()}, flags]))
-        calls.append(("hipIpcOpenMemHandle", [None, {"handle": handle.hex()}, 1]))
-        calls.append(("hipIpcOpenEventHandle", ["out", {"handle": handle.hex()}]))
+    given = [{"handle": handle.hex()} for handle in handles]
+    calls: list[tuple[str, list[Any]]] = [
+        ("hipIpcOpenMemHandle", ["out", handle, flags]) for handle in given for flags in (0, 1, 0xFFFFFFFF)
+    ]
+    calls += [("hipIpcOpenMemHandle", [None, handle, 1]) for handle in given]
+    calls += [("hipIpcOpenEventHandle", ["out", handle]) for handle in given]
     calls += [
         ("hipIpcCloseMemHandle", [None]),
         ("hipIpcGetMemHandle", [None, None]),

@@ -222,8 +222,8 @@ def pa_fwd_asm(
             for blocks of 16 count what lies behind the last, too, and from 256 on some lack a wait (the repository's
             ``hsa/findings.toml``). Nothing in a sequence's last block may be NaN or infinite, behind its last key neither.
         block_tables_stride0: what ``block_tables.stride(0)`` is.
-        max_qlen: the most queries of a sequence; AITER's assembly takes up to 4, a kernel of ours any number. Without qo_indptr
-            each has one, whatever it says.
+        max_qlen: the most queries of a sequence: AITER's objects are for 2, 3 and 4, a kernel of ours for any number. Without
+            qo_indptr each has one, whatever it says.
         K_QScale: scales elements, fp32, or None; of an 8-bit cache, one for each key: NB * HK * block size of them, in any shape.
         V_QScale: of an 8-bit cache, fp32, one for each value: [blocks, hk, 16] or any shape with these elements.
         out_: like Q, written; made when None.
