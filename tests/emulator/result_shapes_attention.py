@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from emulator.composed_calls import Place, starts
+from emulator.composed_calls import PACKAGE, Place, starts
 from emulator.result_shapes import BF16, F32, I32, U8, Form, Result, like
-
-import aiter_prebuilt as ap
 
 
 def attention(place: Place) -> Iterator[Form]:
@@ -21,56 +19,59 @@ def attention(place: Place) -> Iterator[Form]:
         out, lse = Result((2, 5, 4, wide), BF16), Result((2, 4, 5), F32)
         for queries in (q, place.normal(2, 4, 5, 64).transpose(1, 2)):
             yield Form(
-                "flash_attn_func", lambda q=queries, k=k, v=v: ap.flash_attn_func(q, k, v), (out,), source
+                "flash_attn_func",
+                lambda q=queries, k=k, v=v: PACKAGE.flash_attn_func(q, k, v),
+                (out,),
+                source,
             )
             yield Form(
                 "flash_attn_func",
-                lambda q=queries, k=k, v=v: ap.flash_attn_func(q, k, v, return_lse=True),
+                lambda q=queries, k=k, v=v: PACKAGE.flash_attn_func(q, k, v, return_lse=True),
                 (out, lse),
                 source,
             )
         yield Form(
-            "flash_attn_func", lambda q=q, k=k, v=v: ap.flash_attn_func(q, k, v, return_lse=True, return_attn_probs=True),
+            "flash_attn_func", lambda q=q, k=k, v=v: PACKAGE.flash_attn_func(q, k, v, return_lse=True, return_attn_probs=True),
             (out, lse, none), source,
         )  # fmt: skip
-        flat: Any = tuple(each.flatten(0, 1) for each in (q, k, v))
-        at: Any = starts(place, [5, 5]), starts(place, [7, 7])
+        flat = tuple(each.flatten(0, 1) for each in (q, k, v))
+        at = starts(place, [5, 5]), starts(place, [7, 7])
         yield Form(
-            "flash_attn_varlen_func", lambda f=flat, a=at: ap.flash_attn_varlen_func(*f, *a, 5, 7, return_lse=True),
+            "flash_attn_varlen_func", lambda f=flat, a=at: PACKAGE.flash_attn_varlen_func(*f, *a, 5, 7, return_lse=True),
             (Result((10, 4, wide), BF16), Result((4, 10), F32)), source,
         )  # fmt: skip
         state = Result((2,), torch.int64)
         yield Form(
-            "mha_fwd", lambda q=q, k=k, v=v: ap.mha_fwd(q, k, v, 0.0, 0.125, False, -1, -1, True, False),
+            "mha_fwd", lambda q=q, k=k, v=v: PACKAGE.mha_fwd(q, k, v, 0.0, 0.125, False, -1, -1, True, False),
             (out, lse, none, state), source,
         )  # fmt: skip
         yield Form(
-            "mha_fwd", lambda q=q, k=k, v=v: ap.mha_fwd(q, k, v, 0.0, 0.125, False, -1, -1, False, False),
+            "mha_fwd", lambda q=q, k=k, v=v: PACKAGE.mha_fwd(q, k, v, 0.0, 0.125, False, -1, -1, False, False),
             (out, Result((0,), F32), none, state), source,
         )  # fmt: skip
         yield Form(
-            "mha_fwd", lambda q=q, k=k, v=v: ap.mha_fwd(q, k, v, 0.5, 0.125, False, -1, -1, True, True),
+            "mha_fwd", lambda q=q, k=k, v=v: PACKAGE.mha_fwd(q, k, v, 0.5, 0.125, False, -1, -1, True, True),
             (out, lse, Result((2, 4, 5, 7), U8), state), source,
         )  # fmt: skip
         yield Form(
             "mha_varlen_fwd",
-            lambda f=flat, a=at: ap.mha_varlen_fwd(*f, *a, 5, 7, 0, 0.0, 0.125, 0.0, False, False, -1, -1, True, False),
+            lambda f=flat, a=at: PACKAGE.mha_varlen_fwd(*f, *a, 5, 7, 0, 0.0, 0.125, 0.0, False, False, -1, -1, True, False),
             (Result((10, 4, wide), BF16), Result((4, 10), F32), none, state), source,
         )  # fmt: skip
     q, k, v = (place.normal(2, 130, 2, 128) for _ in range(3))
     for asked in (False, True):
         lse = Result((2, 2, 130) if asked else (0,), F32)
         yield Form(
-            "fmha_v3_fwd", lambda a=asked: ap.fmha_v3_fwd(q, k, v, 0.0, 0.125, False, -1, -1, a, False, 1),
+            "fmha_v3_fwd", lambda a=asked: PACKAGE.fmha_v3_fwd(q, k, v, 0.0, 0.125, False, -1, -1, a, False, 1),
             (Result((2, 130, 2, 128), BF16), lse, none, state), source,
         )  # fmt: skip
         at = starts(place, [130, 130])
-        rows: Any = [each.flatten(0, 1) for each in (q, k, v)]
+        rows = [each.flatten(0, 1) for each in (q, k, v)]
         lse = Result((2, 260) if asked else (0,), F32)
         out = Result((260, 2, 128), BF16)
         yield Form(
             "fmha_v3_varlen_fwd",
-            lambda a=asked, r=rows, at=at: ap.fmha_v3_varlen_fwd(
+            lambda a=asked, r=rows, at=at: PACKAGE.fmha_v3_varlen_fwd(
                 *r, at, at, 130, 130, 0, 0.0, 0.125, 0.0, False, False, -1, -1, a, False, 1
             ),
             (out, lse, none, state), source,
@@ -78,17 +79,17 @@ def attention(place: Place) -> Iterator[Form]:
         pages = torch.arange(260, dtype=I32, device=place.device)
         yield Form(
             "mha_batch_prefill",
-            lambda a=asked, r=rows, at=at, p=pages: ap.mha_batch_prefill(
+            lambda a=asked, r=rows, at=at, p=pages: PACKAGE.mha_batch_prefill(
                 *r, at, at, p, 130, 130, 0.0, 0.125, 0.0, False, False, -1, -1, -1, a, False
             ),
             (out, lse, none, state), source,
         )  # fmt: skip
     yield from gradients(place)
     yield from paged(place)
-    coded: Any = [place.normal(2, 5, 2, 64).to(place.fp8) for _ in range(3)]
+    coded = [place.normal(2, 5, 2, 64).to(place.fp8) for _ in range(3)]
     scale = torch.ones(1, device=place.device)
     yield Form(
-        "flash_attn_fp8_pertensor_func", lambda: ap.flash_attn_fp8_pertensor_func(*coded, scale, scale, scale),
+        "flash_attn_fp8_pertensor_func", lambda: PACKAGE.flash_attn_fp8_pertensor_func(*coded, scale, scale, scale),
         (Result((2, 5, 2, 64), BF16),), source,
     )  # fmt: skip
 
@@ -99,8 +100,10 @@ def gradients(place: Place) -> Iterator[Form]:
     made = (like(q), like(k), like(v), Result((2, 4, 130), F32))
 
     def called(name: str, *ends: Any) -> Any:
-        out, lse = ap.flash_attn_func(q, k, v, return_lse=True)
-        return getattr(ap, name)(torch.ones_like(out), q, k, v, out, lse, 0.0, 0.125, False, -1, -1, *ends)
+        out, lse = PACKAGE.flash_attn_func(q, k, v, return_lse=True)
+        return getattr(PACKAGE, name)(
+            torch.ones_like(out), q, k, v, out, lse, 0.0, 0.125, False, -1, -1, *ends
+        )
 
     yield Form("mha_bwd", lambda: called("mha_bwd", False), made, "ops/mha.py")
     yield Form("fmha_v3_bwd", lambda: called("fmha_v3_bwd", False, True, 1), made, "ops/mha.py")
@@ -114,7 +117,7 @@ def paged(place: Place) -> Iterator[Form]:
     queries = place.normal(2, 4, 128)
     yield Form(
         "pa_fwd_asm",
-        lambda: ap.pa_fwd_asm(queries, keys, values, table, counts, 2),
+        lambda: PACKAGE.pa_fwd_asm(queries, keys, values, table, counts, 2),
         (like(queries),),
         "ops/attention.py",
     )
@@ -128,14 +131,14 @@ def paged(place: Place) -> Iterator[Form]:
         ({"return_lse": True, "return_attn_probs": True}, (out, lse, none)),
     ):
         yield Form(
-            "mha_batch_prefill_func", lambda a=asked: ap.mha_batch_prefill_func(q, rows, rows, at, to, pages, 5, 7, **a),
+            "mha_batch_prefill_func", lambda a=asked: PACKAGE.mha_batch_prefill_func(q, rows, rows, at, to, pages, 5, 7, **a),
             results, "ops/mha.py",
         )  # fmt: skip
-    coded: Any = [place.normal(10, 2, 64).to(place.fp8) for _ in range(3)]
+    coded = [place.normal(10, 2, 64).to(place.fp8) for _ in range(3)]
     scale = torch.ones(1, device=place.device)
     yield Form(
         "flash_attn_varlen_fp8_pertensor_func",
-        lambda: ap.flash_attn_varlen_fp8_pertensor_func(*coded, scale, scale, scale, at, at, 5, 5),
+        lambda: PACKAGE.flash_attn_varlen_fp8_pertensor_func(*coded, scale, scale, scale, at, at, 5, 5),
         (Result((10, 2, 64), BF16),), "ops/mha.py",
     )  # fmt: skip
 
@@ -151,18 +154,19 @@ def recurrences(place: Place) -> Iterator[Form]:
         source = "ops/triton/gated_delta_net/gated_delta_rule.py"
         yield Form(
             "chunk_gated_delta_rule",
-            lambda a=asked: ap.chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=a),
+            lambda a=asked: PACKAGE.chunk_gated_delta_rule(q, k, v, g, beta, output_final_state=a),
             results,
             source,
         )
         yield Form(
             "fused_recurrent_gated_delta_rule",
-            lambda a=asked: ap.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, output_final_state=a), results, source,
+            lambda a=asked: PACKAGE.fused_recurrent_gated_delta_rule(q, k, v, g, beta=beta, output_final_state=a),
+            results, source,
         )  # fmt: skip
     one, two = place.normal(5, 256), place.normal(5, 384)[:, :128]
     weights = place.normal(256), place.normal(128)
     yield Form(
-        "_fused_qk_rmsnorm", lambda: ap._fused_qk_rmsnorm(None, one, weights[0], 1e-6, None, two, weights[1], 1e-6),
+        "_fused_qk_rmsnorm", lambda: PACKAGE._fused_qk_rmsnorm(None, one, weights[0], 1e-6, None, two, weights[1], 1e-6),
         (like(one), like(two)), "ops/fused_qk_norm_rope_cache_quant.py",
     )  # fmt: skip
 
@@ -172,26 +176,26 @@ def others(place: Place) -> Iterator[Form]:
     x = place.normal(12, 64).T
     states = torch.zeros(3, 64, 3, dtype=BF16, device=place.device)
     yield Form(
-        "causal_conv1d_fn", lambda: ap.causal_conv1d_fn(x, place.normal(64, 4), None, states, starts(place, [5, 7])),
+        "causal_conv1d_fn", lambda: PACKAGE.causal_conv1d_fn(x, place.normal(64, 4), None, states, starts(place, [5, 7])),
         (like(x),), "ops/triton/conv/causal_conv1d.py",
     )  # fmt: skip
     a, b = place.normal(5, 8), place.normal(5, 8)
     yield Form(
         "fused_gdn_gating_and_sigmoid",
-        lambda: ap.fused_gdn_gating_and_sigmoid(place.normal(8, kind=F32), a, b, place.normal(8, kind=F32)),
+        lambda: PACKAGE.fused_gdn_gating_and_sigmoid(place.normal(8, kind=F32), a, b, place.normal(8, kind=F32)),
         (like(a, F32), like(b, F32)), "ops/triton/_triton_kernels/gated_delta_rule/prefill/fused_gdn_gating_prefill.py",
     )  # fmt: skip
     q, kv = place.normal(4, 32, 128).to(place.fp8), place.normal(9, 128).to(place.fp8)
     ends = torch.full((4,), 9, dtype=I32, device=place.device)
     yield Form(
         "fp8_mqa_logits",
-        lambda: ap.fp8_mqa_logits(q, kv, torch.ones(9, device=place.device), place.normal(4, 32, kind=F32), ends - 9, ends),
+        lambda: PACKAGE.fp8_mqa_logits(q, kv, torch.ones(9, device=place.device), place.normal(4, 32, kind=F32), ends - 9, ends),
         (Result((4, 9), F32, None),), "ops/triton/attention/fp8_mqa_logits.py",
     )  # fmt: skip
     odds = place.normal(5, 64, kind=F32).softmax(-1)
     yield Form(
         "top_k_renorm_probs",
-        lambda: ap.top_k_renorm_probs(odds, None, 4),
+        lambda: PACKAGE.top_k_renorm_probs(odds, None, 4),
         (Result((5, 64), F32),),
         "ops/sampling.py",
     )
@@ -202,7 +206,7 @@ def others(place: Place) -> Iterator[Form]:
     ):
         yield Form(
             name,
-            lambda n=name, g=given: getattr(ap, n)(odds, *g, True, generator=draw),
+            lambda n=name, g=given: getattr(PACKAGE, n)(odds, *g, True, generator=draw),
             (Result((5,), I32),),
             "ops/sampling.py",
         )
