@@ -108,8 +108,6 @@ def row_quantisations(place: Place) -> Iterator[Form]:
                 source,
             )
             for size, turned in product((32, 64, 128), (False, True)):
-                if turned and kind == torch.int8:  # refused: the catalogue says it of shuffle_scale
-                    continue
                 yield Form(
                     "per_group_quant_hip",
                     lambda x=x, k=kind, s=size, t=turned: ap.per_group_quant_hip(x, None, k, s, t),
