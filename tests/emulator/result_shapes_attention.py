@@ -95,8 +95,8 @@ def attention(place: Place) -> Iterator[Form]:
 
 
 def gradients(place: Place) -> Iterator[Form]:
-    """Gradients lie as what they are of, which need not be contiguous."""
-    q, k, v = (place.normal(2, heads, 130, 128).transpose(1, 2) for heads in (4, 2, 2))
+    """Gradients are contiguous where what they are of is; of transposed tensors AITER's lie as those do, and ours do not."""
+    q, k, v = (place.normal(2, 130, heads, 128) for heads in (4, 2, 2))
     made = (like(q), like(k), like(v), Result((2, 4, 130), F32))
 
     def called(name: str, *ends: Any) -> Any:

@@ -272,19 +272,6 @@ def like(tensor: torch.Tensor) -> torch.Tensor:
     return made
 
 
-def dense_like(tensor: torch.Tensor) -> torch.Tensor:
-    """Allocate a tensor of the same shape, type and device, whose dims lie in the same order in memory.
-
-    AITER's gradients lie so: some of its objects step through dq with the strides of q.
-    """
-    torch: Any = sys.modules.get("torch")
-    try:
-        made: Any = torch.empty_like(tensor)
-    except (AttributeError, TypeError):  # there is no torch, or it is a tensor of another kind
-        made = tensor.new_empty(tensor.shape)
-    return made
-
-
 def element_type(tensor: torch.Tensor, name: str) -> torch.dtype:
     """Return the element type ``name`` ("f32") as ``tensor`` calls its own.
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops import _dropout
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, dense_like, element_type, no_output, window_of
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, window_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_bwd import refuse_mha_bwd, refuse_mha_varlen_bwd
 
@@ -72,7 +72,7 @@ def mha_bwd(
         d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
 
     Returns:
-        dq, dk, dv, which lie in memory as q, k and v do, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
+        dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -84,7 +84,7 @@ def mha_bwd(
     refuse_mha_bwd(dbias, bias, alibi_slopes, gen)
     try:
         made = tuple(
-            dense_like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
+            like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
         )
         left, right = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
         delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=element_type(q, "f32"))
@@ -165,7 +165,7 @@ def mha_varlen_bwd(
         d_sink: [hq] fp32, its gradient is added to what is there; needs sink.
 
     Returns:
-        dq, dk, dv, which lie in memory as q, k and v do, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
+        dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -177,7 +177,7 @@ def mha_varlen_bwd(
     refuse_mha_varlen_bwd(alibi_slopes, gen, cu_seqlens_q_padded, cu_seqlens_k_padded)
     try:
         made = tuple(
-            dense_like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
+            like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
         )
         left, right = window_of(max_seqlen_q, max_seqlen_k, is_causal, window_size_left, window_size_right)
         delta = q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from aiter_prebuilt.launch.dispatch import operator
-from aiter_prebuilt.ops._common import NOT_A_TENSOR, dense_like, element_type, no_output, scale_of, window_of
+from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of, window_of
 from aiter_prebuilt.ops._traced import traced
 from aiter_prebuilt.ops.refusals.attention_bwd_asm import refuse_fmha_v3_bwd, refuse_fmha_v3_varlen_bwd
 
@@ -68,7 +68,7 @@ def fmha_v3_bwd(
         gen: only None is supported.
 
     Returns:
-        dq, dk, dv, which lie in memory as q, k and v do, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
+        dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [b, hq, sq]).
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -81,7 +81,7 @@ def fmha_v3_bwd(
     scale_of("fmha_v3_bwd", softmax_scale)
     try:
         made = tuple(
-            dense_like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
+            like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
         )
         left, right = window_of(q.shape[1], k.shape[1], is_causal, window_size_left, window_size_right)
         delta = q.new_empty((q.shape[0], q.shape[2], q.shape[1]), dtype=element_type(q, "f32"))
@@ -171,7 +171,7 @@ def fmha_v3_varlen_bwd(
         cu_seqlens_k_padded: only None is supported.
 
     Returns:
-        dq, dk, dv, which lie in memory as q, k and v do, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
+        dq, dk, dv, and ``rowsum(out * dout)`` (fp32 [hq, sq]).
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -194,7 +194,7 @@ def fmha_v3_varlen_bwd(
     scale_of("fmha_v3_varlen_bwd", softmax_scale)
     try:
         made = tuple(
-            dense_like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
+            like(tensor) if given is None else given for given, tensor in ((dq, q), (dk, k), (dv, v))
         )
         delta = q.new_empty((q.shape[1], q.shape[0]), dtype=element_type(q, "f32"))
     except (*NOT_A_TENSOR, KeyError) as error:
