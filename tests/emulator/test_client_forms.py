@@ -11,7 +11,8 @@ from support.torch_programs import run_program
 REFUSED: dict[str, str] = {
     # AITER's own raises NotImplementedError.
     "get_torch_quant(per_128x128)": "qType=one of QuantType.No",
-    # AITER's own refuses a bias of another type than the result, and any of a shuffled weight.
+    # AITER's own refuses a bias of another type than the result (ck_gemm_a8w8/gemm_a8w8.cu, TORCH_CHECK), and any of a shuffled
+    # weight (aiter/ops/gemm_op_a8w8.py, `assert bias is None`), in the pinned tree and in August 2026.
     "gemm_a8w8, fp32 bias": "bias",
     "gemm_a8w8_bpreshuffle, bias": "bias=None",
     "fused_moe of mxfp8": "w1",
