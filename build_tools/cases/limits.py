@@ -31,7 +31,8 @@ _KEYS: Final = ("refused", "by_value", "tested", "no_limit")
 _LIMIT: Final = re.compile(
     r"\b(?:multiples? of|at most|at least|up to|fewer than|no more than|no less than|less than|more than|and more|or more"
     r"|divisors?|even|odd|contiguous|not served|refused|must|may not be|has to|have to|never|only|alone|one value|powers? of two"
-    r"|\d+ to \d+)\b"
+    r"|\d+ to \d+|exactly|cannot|maximum|minimum|divisible|limited to|not supported|unsupported|not larger|not greater"
+    r"|smaller than|larger than|greater than|not allowed)\b"
 )
 #: What stands before a change where the golden call is not the one to change.
 _FROM: Final = ";"

@@ -25,6 +25,10 @@ from aiter_prebuilt.errors import CaptureError, NoOperatorError
 from aiter_prebuilt.execute import judge
 
 POISON = 0xA5
+#: Functions that return a tensor for each result that was not asked for, after those that were (``ops/_unasked.py``).
+WITH_PLACEHOLDERS = frozenset(
+    {"fmha_v3_fwd", "fmha_v3_varlen_fwd", "mha_batch_prefill", "mha_fwd", "mha_varlen_fwd"}
+)
 
 
 def placed(value: Argument, device: str) -> Any:
@@ -63,6 +67,8 @@ def judged(call: Call, arguments: dict[str, Any], before: dict[str, bytes], resu
         if isinstance(each, torch.Tensor) and not any(each.data_ptr() == one.data_ptr() != 0 for one in given)
     ]
     wanted = [want for want in call.wants if want.returned]
+    if call.operator in WITH_PLACEHOLDERS:
+        returned = returned[: len(wanted)]
     problems = (
         [] if len(returned) == len(wanted) else [f"{len(returned)} tensors returned, {len(wanted)} wanted"]
     )

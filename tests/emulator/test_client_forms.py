@@ -11,10 +11,10 @@ from support.torch_programs import run_program
 REFUSED: dict[str, str] = {
     # AITER's own raises NotImplementedError.
     "get_torch_quant(per_128x128)": "qType=one of QuantType.No",
-    # AITER's own refuses a bias of another type than the result, and any of a shuffled weight.
+    # AITER's own refuses a bias of another type than the result (ck_gemm_a8w8/gemm_a8w8.cu, TORCH_CHECK), and any of a shuffled
+    # weight (aiter/ops/gemm_op_a8w8.py, `assert bias is None`), in the pinned tree and in August 2026.
     "gemm_a8w8, fp32 bias": "bias",
     "gemm_a8w8_bpreshuffle, bias": "bias=None",
-    "pa_fwd_asm(max_qlen=26), qo_indptr": "max_qlen=1 to 4",
     "fused_moe of mxfp8": "w1",
     # Our kernels read codes of 8 bits 16 at a time. The same size is served in 16 bits.
     "fused_moe of fp8, 88 columns": "EI % (32 if w2_shuffled else 16)",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,38 @@ def test_an_entry_that_fits_nothing_is_refused(
 ) -> None:
     lines = limits.problems_of(manifest, changed(tmp_path, old, new))
     assert any(said in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "a multiple of 7",
+        "divisible by 7",
+        "exactly 7",
+        "limited to 7",
+        "not supported above 7",
+        "at most 7",
+        "larger than 7",
+    ],
+)
+def test_a_new_limit_of_any_operator_of_any_family_is_named(manifest: Manifest, said: str) -> None:
+    """The lint reads the summary and the notes of each, whatever its family: no folder is left out."""
+    families = {
+        name: replace(
+            family,
+            operators=tuple(
+                replace(each, summary=f"{each.summary}; K is {said}") for each in family.operators
+            ),
+        )
+        for name, family in manifest.families.items()
+    }
+    lines = limits.problems_of(manifest.model_copy(update={"families": families}), MANIFESTS)
+    named = {
+        line.partition(": ")[2].partition(".refused")[0]
+        for line in lines
+        if f"'K is {said}' of summary" in line
+    }
+    assert named == {each.name for family in manifest.families.values() for each in family.operators}
 
 
 def test_a_tree_without_the_file_is_not_asked(tmp_path: Path, manifest: Manifest) -> None:

@@ -123,8 +123,10 @@ def test_list_ends_for_an_unknown_operator_as_explain_does(
     monkeypatch.setattr(opening, "read_bundle", lambda bundle: bundle)
     monkeypatch.setattr(list_verb, "_rows", lambda *_: iter(()))
     monkeypatch.setattr(overlap, "overlaps", lambda _: [])
-    assert main(["list", "--operator", *words.split()]) == NoOperatorError.exit_code
-    assert said in capsys.readouterr().err
+    for form in ((), ("--json",)):  # with it, it ended with 1 and a list of nothing
+        assert main(["list", "--operator", *words.split(), *form]) == NoOperatorError.exit_code
+        shown = capsys.readouterr()
+        assert said in shown.err + shown.out
 
 
 @pytest.mark.parametrize("verb", [["explain"], ["explain", "--target", "gfx950"]])

@@ -137,18 +137,37 @@ CopyOperation flat_copy(void* to, const void* from, std::size_t bytes, hipMemcpy
   return out;
 }
 
+std::size_t slice_bytes(std::size_t pitch, std::size_t rows) {
+  std::size_t bytes = 0;
+  return __builtin_mul_overflow(pitch, rows, &bytes) ? SIZE_MAX : bytes;
+}
+
+hipError_t place_in_box(const void* base, std::size_t pitch, std::size_t slice, const hipPos& at, void*& out) {
+  std::size_t rows = 0, slices = 0, bytes = 0;
+  std::uintptr_t address = 0;
+  if (__builtin_mul_overflow(at.y, pitch, &rows) || __builtin_mul_overflow(at.z, slice, &slices) ||
+      __builtin_add_overflow(rows, slices, &bytes) || __builtin_add_overflow(bytes, at.x, &bytes) ||
+      __builtin_add_overflow(bytes, reinterpret_cast<std::uintptr_t>(base), &address))
+    return fail(hipErrorInvalidValue, "the position (%zu, %zu, %zu) of a box with a pitch of %zu bytes is no address",
+                at.x, at.y, at.z, pitch);
+  out = base ? reinterpret_cast<void*>(address) : nullptr;
+  return hipSuccess;
+}
+
 hipError_t copy_of(const hipMemcpy3DParms& p, CopyOperation& out) {
   if (p.srcArray || p.dstArray) return fail(hipErrorNotSupported, "arrays");
-  const auto place = [](const hipPitchedPtr& base, const hipPos& at) {
-    const std::size_t slice = base.pitch * base.ysize;
-    return static_cast<char*>(base.ptr) + (base.ptr ? at.z * slice + at.y * base.pitch + at.x : 0);
-  };
-  out.to = place(p.dstPtr, p.dstPos);
-  out.from = place(p.srcPtr, p.srcPos);
   out.to_pitch = p.dstPtr.pitch;
   out.from_pitch = p.srcPtr.pitch;
-  out.to_slice = p.dstPtr.pitch * p.dstPtr.ysize;
-  out.from_slice = p.srcPtr.pitch * p.srcPtr.ysize;
+  out.to_slice = slice_bytes(p.dstPtr.pitch, p.dstPtr.ysize);
+  out.from_slice = slice_bytes(p.srcPtr.pitch, p.srcPtr.ysize);
+  void* from = nullptr;
+  if (const hipError_t error = place_in_box(p.dstPtr.ptr, out.to_pitch, out.to_slice, p.dstPos, out.to);
+      error != hipSuccess)
+    return error;
+  if (const hipError_t error = place_in_box(p.srcPtr.ptr, out.from_pitch, out.from_slice, p.srcPos, from);
+      error != hipSuccess)
+    return error;
+  out.from = from;
   out.width = p.extent.width;
   out.height = p.extent.height;
   out.depth = p.extent.depth;

@@ -58,15 +58,19 @@ hipError_t copy_params(const Params* params, bool asynchronous, hipStream_t stre
 hipError_t copy_of(const HIP_MEMCPY3D& p, CopyOperation& out) {
   if (p.srcMemoryType == hipMemoryTypeArray || p.dstMemoryType == hipMemoryTypeArray)
     return fail(hipErrorNotSupported, "arrays");
-  const char* from = static_cast<const char*>(p.srcMemoryType == hipMemoryTypeHost ? p.srcHost : p.srcDevice);
-  char* to = static_cast<char*>(p.dstMemoryType == hipMemoryTypeHost ? p.dstHost : p.dstDevice);
+  const void* from = p.srcMemoryType == hipMemoryTypeHost ? p.srcHost : p.srcDevice;
+  const void* to = p.dstMemoryType == hipMemoryTypeHost ? p.dstHost : p.dstDevice;
   if (!from || !to) return null_argument(to ? "the source" : "the destination");
   out.from_pitch = p.srcPitch ? p.srcPitch : p.WidthInBytes;
   out.to_pitch = p.dstPitch ? p.dstPitch : p.WidthInBytes;
-  out.from_slice = out.from_pitch * (p.srcHeight ? p.srcHeight : p.Height);
-  out.to_slice = out.to_pitch * (p.dstHeight ? p.dstHeight : p.Height);
-  out.from = from + p.srcZ * out.from_slice + p.srcY * out.from_pitch + p.srcXInBytes;
-  out.to = to + p.dstZ * out.to_slice + p.dstY * out.to_pitch + p.dstXInBytes;
+  out.from_slice = slice_bytes(out.from_pitch, p.srcHeight ? p.srcHeight : p.Height);
+  out.to_slice = slice_bytes(out.to_pitch, p.dstHeight ? p.dstHeight : p.Height);
+  void* source = nullptr;
+  hipError_t error = place_in_box(from, out.from_pitch, out.from_slice, {p.srcXInBytes, p.srcY, p.srcZ}, source);
+  if (error == hipSuccess)
+    error = place_in_box(to, out.to_pitch, out.to_slice, {p.dstXInBytes, p.dstY, p.dstZ}, out.to);
+  if (error != hipSuccess) return error;
+  out.from = source;
   out.width = p.WidthInBytes;
   out.height = p.Height;
   out.depth = p.Depth;

@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace) -> int:
     """Print the list; 0, or 1 when nothing is installed.
 
     Raises:
-        NoOperatorError: no installed bundle has the operator. With ``--json`` the list is empty instead.
+        NoOperatorError: there are bundles of the target, and none has the operator.
     """
     installed = locate.installed()
     left: Counter[str] = Counter()
@@ -49,6 +49,8 @@ def execute(options: argparse.Namespace) -> int:
         shared = [each for each in overlap.overlaps(installed) if options.target in (None, each.target)]
     shared = [each for each in shared if options.operator in (None, each.operator)]
     refused = [each for each in own_bundles.refusals() if options.operator in (None, "", each.operator)]
+    if options.operator and not rows:
+        _refuse_absent(options.operator, options.target, installed)
     if options.json:
         print_json("list", {"kernels": rows, "overlaps": [asdict(each) for each in shared],
                             "refused": [each.facts for each in refused]})  # fmt: skip
@@ -66,8 +68,6 @@ def execute(options: argparse.Namespace) -> int:
             print("\n".join(wrapped(text)))
         _print_sums(rows)
     else:
-        if options.operator:
-            _refuse_absent(options.operator, options.target, installed)
         print(nothing(installed, options.target, options.operator))
     return 0 if rows else 1
 

@@ -6,13 +6,10 @@ a sequence of its own, so that of n there are 2 * n.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from aiter_prebuilt.errors import ArgumentShapeError
 from aiter_prebuilt.ops._common import refuse
-
-#: The most queries of a sequence that AITER's objects of ``pa_fwd_asm`` take.
-_QUERIES: Final = 4
 
 
 def with_gaps(starts: Any, lengths: Any) -> Any:
@@ -166,10 +163,10 @@ def most_queries(max_qlen: Any, qo_indptr: Any) -> Any:
     """Return the most queries of a sequence of ``pa_fwd_asm``: one without a list of where they start, whatever is said.
 
     Raises:
-        UnsupportedError: there is a list, and AITER has no object for so many.
+        UnsupportedError: it is less than 1.
     """
     if not isinstance(max_qlen, int):
         return max_qlen  # the native call refuses it
-    if max_qlen < 1 or (qo_indptr is not None and max_qlen > _QUERIES):
-        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, f"1 to {_QUERIES}, or without qo_indptr 1 and more")
+    if max_qlen < 1:
+        raise refuse("pa_fwd_asm", "max_qlen", max_qlen, "1 and more")
     return 1 if qo_indptr is None else max_qlen

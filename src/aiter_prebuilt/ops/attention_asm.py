@@ -8,6 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, like, no_output, scale_of
 from aiter_prebuilt.ops._sequence_lists import most_queries
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops._unasked import placeholders
 from aiter_prebuilt.ops.refusals.attention_asm import (
     refuse_fmha_v3_fwd,
     refuse_fmha_v3_varlen_fwd,
@@ -63,7 +64,8 @@ def fmha_v3_fwd(
         gen: only None is supported.
 
     Returns:
-        out, lse (fp32 [b, hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+        out, lse (fp32 [b, hq, sq], of no element unless asked for), a tensor of no element, and one that nothing is written to:
+        there is no dropout with a mask and a state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -89,7 +91,7 @@ def fmha_v3_fwd(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("fmha_v3_fwd", error) from error
     _fmha_v3_fwd(q, k, v, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt)
-    return result, lse, None, None
+    return result, *placeholders(q, lse)
 
 
 @traced
@@ -149,7 +151,8 @@ def fmha_v3_varlen_fwd(
         gen: only None is supported.
 
     Returns:
-        out, lse (fp32 [hq, sq], None unless asked for), and None twice: there is no dropout with a mask and a state.
+        out, lse (fp32 [hq, sq], of no element unless asked for), a tensor of no element, and one that nothing is written to:
+        there is no dropout with a mask and a state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -181,7 +184,7 @@ def fmha_v3_varlen_fwd(
     _fmha_v3_varlen_fwd(
         q, k, v, cu_seqlens_q, cu_seqlens_k, result, lse, softmax_scale, is_causal, how_v3_bf16_cvt
     )
-    return result, lse, None, None
+    return result, *placeholders(q, lse)
 
 
 @traced
@@ -202,7 +205,8 @@ def pa_fwd_asm(
 ) -> torch.Tensor:
     """Decode over a paged cache with AITER's assembly.
 
-    ``softmax(Q @ K.T / sqrt(d)) @ V`` of one to four queries for each sequence, over a paged cache; AITER's assembly.
+    ``softmax(Q @ K.T / sqrt(d)) @ V`` of one or a few queries for each sequence, over a paged cache; AITER's assembly, and a
+    kernel of ours for what it does not take.
 
     Args:
         Q: [s, hq, 128] bf16 or fp16, contiguous, hq a multiple of hk. Over an 8-bit cache, with more than two queries, a row
@@ -218,7 +222,8 @@ def pa_fwd_asm(
             for blocks of 16 count what lies behind the last, too, and from 256 on some lack a wait (the repository's
             ``hsa/findings.toml``). Nothing in a sequence's last block may be NaN or infinite, behind its last key neither.
         block_tables_stride0: what ``block_tables.stride(0)`` is.
-        max_qlen: the most queries of a sequence, up to 4; any number without qo_indptr.
+        max_qlen: the most queries of a sequence: AITER's objects are for 2, 3 and 4, a kernel of ours for any number. Without
+            qo_indptr each has one, whatever it says.
         K_QScale: scales elements, fp32, or None; of an 8-bit cache, one for each key: NB * HK * block size of them, in any shape.
         V_QScale: of an 8-bit cache, fp32, one for each value: [blocks, hk, 16] or any shape with these elements.
         out_: like Q, written; made when None.

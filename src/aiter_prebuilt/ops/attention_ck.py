@@ -8,6 +8,7 @@ from aiter_prebuilt.launch.dispatch import operator
 from aiter_prebuilt.ops import _dropout
 from aiter_prebuilt.ops._common import NOT_A_TENSOR, element_type, no_output, refuse, scale_of, window_of
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops._unasked import placeholders
 from aiter_prebuilt.ops.refusals.attention_ck import refuse_mha_fwd, refuse_mha_varlen_fwd
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def mha_fwd(
         gen: only None is supported.
 
     Returns:
-        out, lse (fp32 [b, hq, sq], None unless asked for), the random bytes (uint8 [b, hq, sq, sk], None unless asked for), and
-        the state of dropout, [2] int64 as ``mha_bwd`` takes it, None without dropout.
+        out, lse (fp32 [b, hq, sq]), the random bytes (uint8 [b, hq, sq, sk]), and the state of dropout, [2] int64 as ``mha_bwd``
+        takes it. What is not asked for is a tensor of no element; without dropout nothing is written to the state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -98,9 +99,9 @@ def mha_fwd(
         drawn = _dropout.new_bytes(q, k.shape[1]) if return_dropout_randval else None
         tensors = (result, q, k, v, None, None, None, lse, drawn)
         state = _dropout.attend("mha_fwd", dropout_p, tensors, softmax_scale, (*window, 0))
-        return result, lse if return_softmax_lse else None, drawn, state
+        return result, *placeholders(q, lse if return_softmax_lse else None, drawn, state)
     _mha_fwd(q, k, v, cu_seqlens_q, cu_seqlens_kv, result, lse, softmax_scale, *window)
-    return result, lse if return_softmax_lse else None, None, None
+    return result, *placeholders(q, lse if return_softmax_lse else None)
 
 
 @traced
@@ -167,8 +168,9 @@ def mha_varlen_fwd(
         cu_seqlens_k_padded: the same for keys.
 
     Returns:
-        out, lse (fp32 [hq, sq], None unless asked for), the random bytes (uint8 [hq, sq, max_seqlen_k], None unless asked for),
-        and the state of dropout, [2] int64 as ``mha_varlen_bwd`` takes it, None without dropout.
+        out, lse (fp32 [hq, sq]), the random bytes (uint8 [hq, sq, max_seqlen_k]), and the state of dropout, [2] int64 as
+        ``mha_varlen_bwd`` takes it. What is not asked for is a tensor of no element; without dropout nothing is written to the
+        state.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -200,7 +202,7 @@ def mha_varlen_fwd(
         drawn, state = _dropout.attend_sequences(
             "mha_varlen_fwd", dropout_p, rows, lists, *how, return_dropout_randval
         )
-        return result, lse if return_softmax_lse else None, drawn, state
+        return result, *placeholders(q, lse if return_softmax_lse else None, drawn, state)
     _mha_varlen_fwd(
         q,
         k,
@@ -217,4 +219,4 @@ def mha_varlen_fwd(
         softmax_scale,
         *window,
     )
-    return result, lse if return_softmax_lse else None, None, None
+    return result, *placeholders(q, lse if return_softmax_lse else None)

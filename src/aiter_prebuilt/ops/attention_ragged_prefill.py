@@ -10,6 +10,7 @@ from aiter_prebuilt.ops._common import NOT_A_TENSOR, no_output, with_probabiliti
 from aiter_prebuilt.ops._ragged import as_f32, paged, prefilled, window
 from aiter_prebuilt.ops._sequence_lists import of_table
 from aiter_prebuilt.ops._traced import traced
+from aiter_prebuilt.ops._unasked import placeholders
 from aiter_prebuilt.ops.refusals.attention_ragged import (
     refuse_mha_batch_prefill,
     refuse_mha_batch_prefill_func,
@@ -198,7 +199,8 @@ def mha_batch_prefill(
         gen: only None is supported.
 
     Returns:
-        (out, lse or None, None, None): lse is fp32 [hq, sq].
+        (out, lse, mask, state): lse is fp32 [hq, sq], of no element unless asked for; there is no dropout with a mask, of no
+        element, and a state, to which nothing is written.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -222,7 +224,7 @@ def mha_batch_prefill(
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("mha_batch_prefill", error) from error
     native(*tensors, *how)
-    return result, lse, None, None
+    return result, *placeholders(q, lse)
 
 
 def _bound(

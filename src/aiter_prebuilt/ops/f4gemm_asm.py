@@ -91,7 +91,8 @@ def gemm_a4w4(
     As :func:`gemm_a4w4_asm`, with the kernel that AITER measured to be best; K is never split.
 
     Args:
-        A: [M, KB] uint8, pairs of fp4, or bytes; K is a multiple of 64, with a plain B of 32; the assembly takes those of 256.
+        A: [..., KB] uint8, pairs of fp4, or bytes, M rows in all; K is a multiple of 64, with a plain B of 32; the assembly takes
+            those of 256.
         B: [N, KB] uint8, in the layout of ``shuffle_weight`` (16, 16), N a multiple of 16, the assembly takes those of 32; with
             bpreshuffle=False rows, at any N.
         A_scale: [SA, SK] uint8, e8m0, or bytes, per 32 columns, in the layout of AITER's ``e8m0_shuffle``: whole 32 rows, whole 8
@@ -107,7 +108,7 @@ def gemm_a4w4(
         global_B_scale: only None is supported.
 
     Returns:
-        [m, n].
+        [..., N], with the leading dims of ``A``.
 
     Raises:
         UnsupportedError: an option that no kernel covers, or a tensor that requires grad.
@@ -118,12 +119,13 @@ def gemm_a4w4(
     refuse_gemm_a4w4(alpha, apreshuffle, global_A_scale, global_B_scale)
     added, factor = weighted(bias, beta)
     try:
-        out: torch.Tensor = product(A, B, dtype, None)
+        rows = A if len(A.shape) == 2 else A.reshape(-1, A.shape[-1])
+        out: torch.Tensor = product(rows, B, dtype, None)
     except (*NOT_A_TENSOR, KeyError) as error:
         raise no_output("gemm_a4w4", error) from error
     plain = bpreshuffle is not None and not bpreshuffle
-    _gemm_a4w4(*_stored(A, B, A_scale, B_scale), added, out, not plain, factor)
-    return out
+    _gemm_a4w4(*_stored(rows, B, A_scale, B_scale), added, out, not plain, factor)
+    return out if rows is A else out.view(*A.shape[:-1], out.shape[-1])
 
 
 def _stored(

@@ -134,7 +134,8 @@ def per_group_quant_hip(
         scale: None only, as in AITER.
         quant_dtype: the target's own e4m3, or int8 (None).
         group_size: 32, 64 or 128.
-        transpose_scale: the scales' memory has groups before rows; the shape that is returned does not say it, as in AITER.
+        transpose_scale: the scales' memory has groups before rows; the shape that is returned does not say it, as in AITER. Of
+            int8 it means nothing, as there.
         num_rows: one int32 on the device; only ``num_rows * num_rows_factor`` rows are written.
         num_rows_factor: rows that each of ``num_rows`` stands for.
         scale_type: float32 (None).

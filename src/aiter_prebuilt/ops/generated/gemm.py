@@ -204,7 +204,7 @@ def gemm_a8w8_bpreshuffle(
         WQ: [N, KW] the target's own e4m3, KW >= K, in the layout of ``shuffle_weight`` (16, 16).
         x_scale: M elements, fp32, per row of XQ; a strided one is copied.
         w_scale: N elements, fp32, per row of WQ; a strided one is copied.
-        bias: only None is supported.
+        bias: AITER asserts that there is none; only None is supported.
         dtype: bf16 when None; the type of the result: bf16 or fp16.
         check: only False is supported.
 

@@ -44,8 +44,8 @@ def dynamic_per_token_scaled_quant(
         scales: [..., scale_columns] fp32, written; one for each row of ``input``; 1 for a row of zeros; NaN is left out of amax,
             and its code is NaN in fp8, 0 in int8. Groups in fp8: amax is 1e-10 at least, and the code of NaN the lowest.
         scale_ub: ub elements, fp32, or None; one value, an upper bound of amax; None for groups in fp8.
-        shuffle_scale: scales of groups in fp8 as [groups of a row, rows of ``out``]; groups in int8 must leave it False; without
-            groups it means nothing.
+        shuffle_scale: scales of groups in fp8 as [groups of a row, rows of ``out``]; of groups in int8 it means nothing, as in
+            AITER, which takes the group for the row there; nor without groups.
         num_rows: counts elements, int32, or None; one value on the device; only ``num_rows * num_rows_factor`` rows of ``out``
             are done, and so many rows has a shuffled scale then: with groups it must not be more than there are, the kernel reads
             that many.
