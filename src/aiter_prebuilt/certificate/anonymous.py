@@ -16,6 +16,8 @@ FACTS: Final = frozenset((
     "arch", "backend", "call", "device", "digest", "judge", "kernel", "label", "launched", "name", "operator", "profile",
     "python", "recipes", "reference", "runtime", "target", "torch", "variant", "verb", "verdict", "date", "state",
 ))  # fmt: skip
+#: Behind a name of such a kind: the rest of the path, and the domain.
+_MORE: Final = {"(path)": r"[^\s'\",;:()]*", "(host)": r"(?:\.[\w-]+)*"}
 #: Shorter words are no names that anybody recognises, and stand within others.
 _SHORTEST: Final = 3
 _PATTERNS: Final = tuple(
@@ -24,7 +26,7 @@ _PATTERNS: Final = tuple(
         (r"\b\w+://\S+", "(address)"),
         (r"[\w.+-]+@[\w.-]+\w", "(address)"),
         (r"'[^'\n]*[/\\][^'\n]*'|\"[^\"\n]*[/\\][^\"\n]*\"", "(path)"),
-        (r"(?<![\w.])(?:~|\.{1,2}|[a-z]:)?[/\\][^\s'\",;:()]+", "(path)"),
+        (r"(?<![\w.])(?:~|\.{1,2}|[a-z]:)?[/\\]{1,2}[^\s'\",;:()/\\][^\s'\",;:()]*", "(path)"),
         (r"[^\s'\",;:()=]*[/\\][^\s'\",;:()]*\.(?:apb|calls|co|csv|html|json|log|py|so[.\d]*|toml|txt|whl)\b", "(path)"),
         (r"\b(?:GPU-|MIG-)?[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", "(number)"),
         (r"\b[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]\b", "(address)"),
@@ -72,7 +74,8 @@ def anonymous(text: str, words: Mapping[str, str]) -> str:
         words: as :func:`site_words` returns them.
     """
     for name in sorted(words, key=len, reverse=True):
-        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", words[name], text, flags=re.IGNORECASE)
+        more = _MORE.get(words[name], "")
+        text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-]){more}", words[name], text, flags=re.IGNORECASE)
     for pattern, word in _PATTERNS:
         text = pattern.sub(word, text)
     return text

@@ -21,6 +21,7 @@ from aiter_prebuilt.certificate.document import INCOMPLETE, WRONG, Certificate, 
 from aiter_prebuilt.certificate.page import rows_of
 from aiter_prebuilt.commands import doctor
 from aiter_prebuilt.commands.output import print_json, print_table, wrapped
+from aiter_prebuilt.contract.error_text import did_you_mean
 from aiter_prebuilt.errors import (
     INTERRUPTED,
     ArgumentError,
@@ -116,10 +117,12 @@ def _device(ordinal: int | None) -> tuple[DeviceFacts, str]:
 
 def _begun(options: argparse.Namespace, facts: DeviceFacts, path: str) -> Certificate:
     """Make the certificate of a device, with what an earlier run left."""
+    known = golden_calls.operators(facts)
+    unknown = next((name for name in options.operator if name not in known), None)
+    if unknown is not None:
+        hint = f"{did_you_mean(unknown, known)}List all: aiter-prebuilt list --target {facts.target}"
+        raise NoOperatorError("", f"No operator {unknown!r}", hint)
     golden = golden_calls.golden(facts, options.operator)
-    unknown = sorted(set(options.operator) & set(golden.missing) - set(golden_calls.operators(facts)))
-    if unknown:
-        raise NoOperatorError("certify", f"No operator {unknown[0]!r}", "List all: aiter-prebuilt list")
     made = Certificate(
         options.output, card_of(facts, path), bundles_of(facts), golden, tuple(sorted(set(options.operator)))
     )
