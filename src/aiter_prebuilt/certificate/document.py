@@ -36,7 +36,7 @@ INCOMPLETE: Final = "incomplete"
 
 @dataclass(slots=True)
 class Certificate:
-    """What is known of one card. ``card`` and ``bundles`` say what it is about; a file is continued where they are the same.
+    """The state of one certificate. ``card`` and ``bundles`` say what it is about; a file is continued where they are the same.
 
     ``lines``: golden calls that were executed; ``measured``: name -> what ``ceilings.measure`` said of it.
     """

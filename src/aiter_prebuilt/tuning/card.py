@@ -112,7 +112,9 @@ class Card(DeviceMemory):
 
     def queue_copy(self, to: int, source: int, size: int) -> None:
         """Queue copying ``size`` bytes on the stream."""
-        self._do("queue_copy", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size), self.stream)
+        self._do(
+            "queue_copy", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size), self.stream
+        )
 
     def set(self, address: int, value: int, size: int) -> None:
         """Queue writing ``size`` bytes of one value on the stream."""
