@@ -13,7 +13,7 @@ from support.proving import line, provable
 
 from aiter_prebuilt.contract.calls import Call
 from build_tools.errors import UsageError
-from build_tools.judge import receipts
+from build_tools.judge import findings, receipts
 from build_tools.judge.receipts import CardProof, Found, Receipt
 from build_tools.prove import certified
 
@@ -45,7 +45,7 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Receipt]:
     monkeypatch.setattr(certified, "meanings", lambda folder: {})
     monkeypatch.setattr(certified, "built", lambda *words: RECIPES)
     monkeypatch.setattr(certified, "names", lambda *words, **more: named)
-    monkeypatch.setattr(certified.findings, "read", lambda root: ())
+    monkeypatch.setattr(findings, "read", lambda root: ())
     monkeypatch.setattr(receipts, "holding", lambda every, *words: dict(every))
     monkeypatch.setattr(receipts, "read", lambda root: dict(known))
     monkeypatch.setattr(receipts, "write", write)
