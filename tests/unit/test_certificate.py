@@ -95,7 +95,7 @@ def test_a_child_says_lines() -> None:
     [(dies, "its process ended by signal 9"), (raises, "ValueError: no such thing"), (hangs, "it said nothing for 0.5 seconds")],
 )  # fmt: skip
 def test_a_child_that_ends_early_is_an_error_after_its_lines(work: Callable[[Say], None], said: str) -> None:
-    found = []
+    found: list[dict[str, Any]] = []
     with pytest.raises(WorkerError) as caught:
         found.extend(lines(work, silence=0.5))
     assert found == [{"a": 1}] and caught.value.found == said
