@@ -10,23 +10,31 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from build_tools.compile.backends import flydsl_compile
+
+_KEPT: Final = "kept"
 
 
 def main(argv: Sequence[str]) -> int:
     """Do the request, and copy what each compile dumps to ``argv[2]``."""
     request, answers, folder = argv
     place = Path(folder).resolve()
-    compile_kernel = flydsl_compile.compile_kernel
+    compile_kernel, compile_job = flydsl_compile.compile_kernel, flydsl_compile.compile_job
 
     def kept(module: ModuleType, symbol: str, constants: Mapping[str, Any], stages: Path) -> bytes:
         data = compile_kernel(module, symbol, constants, stages)
-        shutil.copytree(stages, place, dirs_exist_ok=True)
+        # A source may write below the scratch folder alone, and is still being watched.
+        shutil.copytree(stages, stages.parent / _KEPT)
         return data
 
-    vars(flydsl_compile)["compile_kernel"] = kept
+    def done(job: Mapping[str, Any], root: Path, scratch: Path) -> dict[str, Any]:
+        answer = compile_job(job, root, scratch)
+        shutil.copytree(scratch / _KEPT, place, dirs_exist_ok=True)
+        return answer
+
+    vars(flydsl_compile).update(compile_kernel=kept, compile_job=done)
     return flydsl_compile.main([request, answers])
 
 

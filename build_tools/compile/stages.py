@@ -20,6 +20,7 @@ from build_tools.compile.compile import compile_alone
 from build_tools.errors import JobFailedError
 from build_tools.files.cores import cores
 from build_tools.files.run import Command, commands, run
+from build_tools.objects.disassembly import available, disassembly
 from build_tools.records import CompileJob, CompileResult
 from build_tools.tools.toolchain import Toolchain
 
@@ -30,8 +31,6 @@ _TRITON: Final = ("ttir", "ttgir", "llir", "amdgcn", "ptx")
 _FLYDSL: Final = "build_tools.compile.backends.flydsl_compile"
 _FLYDSL_STAGES: Final = "build_tools.compile.flydsl_stages"
 _DEVICE_ONLY: Final = "--cuda-device-only"
-#: Not pinned: it changes no byte that ships.
-_OBJDUMP: Final = "llvm-objdump"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,21 +106,17 @@ def _flydsl(job: CompileJob, command: Command, place: Path) -> None:
     argv = (*command.argv[:at], _FLYDSL_STAGES, request, f"{answers}.stages", str(place))
     outcome = run(argv, cwd=command.cwd, env=command.env)
     if not outcome.ok or not any(place.rglob("*.mlir")):
-        raise _failed(job, "the dumps of FlyDSL", outcome.output)
+        said = Path(f"{answers}.stages")
+        log = said.read_text(encoding="utf-8") if said.is_file() else outcome.output
+        raise _failed(job, "the dumps of FlyDSL", log)
 
 
 def _disassembled(job: CompileJob, place: Path) -> bool:
-    """Disassemble a code object whose compiler wrote no ISA, where a disassembler is on the PATH."""
-    tool = shutil.which(_OBJDUMP)
-    if tool is None or job.target.vendor != "amd":
+    """Disassemble a code object whose compiler wrote no ISA, where the emulator is built and knows the target."""
+    if not available(job.target.name):
         return False
-    # A shell writes the file: what a child prints is kept in part only.
-    words = 'exec "$0" -d "--mcpu=$1" "$2" > "$3"'
-    argv = ["sh", "-c", words, tool, job.target.name, place / CODE_OBJECT, place / DISASSEMBLY]
-    outcome = run(argv, cwd=place)
-    if not outcome.ok:
-        (place / DISASSEMBLY).unlink(missing_ok=True)
-    return outcome.ok
+    (place / DISASSEMBLY).write_text(disassembly(place / CODE_OBJECT, job.target.name), encoding="utf-8")
+    return True
 
 
 def _failed(job: CompileJob, what: str, log: str) -> JobFailedError:

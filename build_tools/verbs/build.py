@@ -139,9 +139,7 @@ def _keep_stages(results: Sequence[CompileResult], settings: Settings, folder: P
     found = keep(results, find(settings.toolchain, settings.root), settings.root, folder, settings.workers)
     click.echo(f"{found.count} code objects: IR and ISA are in {folder}", err=True)
     if found.bare:
-        text = (
-            f"{len(found.bare)} of them are not disassembled: no llvm-objdump that knows them is on the PATH"
-        )
+        text = f"{len(found.bare)} of them are not disassembled: the emulator is not built, or does not know their target"
         click.echo(f"{text} ({found.bare[0]})", err=True)
 
 
