@@ -111,6 +111,8 @@ def run(
 ) -> Outcome:
     """Run one child to its end. ``env`` is added to :func:`environment`; ``timeout`` in seconds; ``tail``: bytes of output."""
     words = tuple(str(word) for word in argv)
+    if (noted := getattr(_thread, "commands", None)) is not None:
+        noted.append(Command(words, cwd, dict(env or {})))
     started = time.monotonic()
     # A file and not a pipe: a grandchild that keeps the pipe open could block the reader for ever.
     with tempfile.TemporaryFile() as log:
@@ -211,6 +213,27 @@ class Watch:
 
     peak: int = 0
     cpu: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One call of :func:`run`: its words, folder and added variables."""
+
+    argv: tuple[str, ...]
+    cwd: Path | None
+    env: Mapping[str, str]
+
+
+@contextmanager
+def commands() -> Iterator[list[Command]]:
+    """Note the commands that this thread runs while the context lasts."""
+    before = getattr(_thread, "commands", None)
+    noted: list[Command] = []
+    _thread.commands = noted
+    try:
+        yield noted
+    finally:
+        _thread.commands = before
 
 
 @contextmanager

@@ -32,11 +32,20 @@ _AGAIN: Final = "take it away, and write it again: python -m build_tools prove"
 
 
 @dataclass(frozen=True, slots=True)
+class CardProof:
+    """The golden calls that were right on a card. ``worst``: the largest share of the allowed error."""
+
+    calls: int
+    worst: float
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """One recipe was right in every call that chose it. ``digest``: of the recipe; ``kernel``: ``operator.kernel``; ``variant``:
     with its element types; ``code_objects``: SHA-256 of those that it launches; ``reference``: the state of all that was asked
     of the operator (``cases/receipt_state.py``); ``cases``: the calls that chose it, by :func:`named`, ``calls`` of them;
     ``worst``: the largest share of the allowed error that was used for certain; ``tools``: what compiled it, name to version.
+    ``cards``: name and driver of each card whose certificate (``aiter-prebuilt certify``) has it -> what it says.
     """
 
     digest: str
@@ -52,6 +61,7 @@ class Receipt:
     calls: int
     worst: float
     tools: Mapping[str, str]
+    cards: Mapping[str, CardProof] = field(default_factory=dict)
 
     @property
     def operator(self) -> str:
@@ -80,7 +90,12 @@ class Receipt:
             "reference": self.reference,
             "cases": self.cases,
             "tools": dict(sorted(self.tools.items())),
+            "cards": _cards(self),
         }
+
+
+def _cards(receipt: Receipt) -> dict[str, dict[str, Any]]:
+    return {name: {"calls": each.calls, "worst": each.worst} for name, each in sorted(receipt.cards.items())}
 
 
 def named(calls: Iterable[str]) -> str:
@@ -101,9 +116,12 @@ def text_of(receipts: Sequence[Receipt | None]) -> str:
         return NOT_EXECUTED
     devices = "; ".join(sorted({receipt.device for receipt in found}))
     checks = "; ".join(sorted({receipt.checks for receipt in found}))
+    # An entry ran on a card where each of its recipes did.
+    cards = frozenset.intersection(*(frozenset(receipt.cards) for receipt in found))
     return _receipt_text(
-        devices, checks, sum(receipt.calls for receipt in found), max(receipt.worst for receipt in found)
-    )
+        devices, checks, sum(receipt.calls for receipt in found), max(receipt.worst for receipt in found),
+        "; ".join(sorted(cards)),
+    )  # fmt: skip
 
 
 def proofs_of(proved: Mapping[str, Receipt]) -> str:
@@ -113,12 +131,13 @@ def proofs_of(proved: Mapping[str, Receipt]) -> str:
 
 
 @lru_cache(maxsize=1 << 14, typed=True)
-def _receipt_text(device: str, checks: str, cases: int, worst: float) -> str:
+def _receipt_text(device: str, checks: str, cases: int, worst: float, cards: str) -> str:
     """Cache the receipt's text.
 
     A build writes each several times, into the keys of bundles, and into their entries.
     """
-    return json.dumps({"executed": True, "device": device, "checks": checks, "cases": cases, "worst": worst})
+    said = {"executed": True, "device": device, "checks": checks, "cases": cases, "worst": worst}
+    return json.dumps(said | ({"cards": cards} if cards else {}))
 
 
 def holding(
@@ -184,6 +203,7 @@ def _receipts(table: Any, family: str) -> Iterator[Receipt]:
                 digest, family, row["kernel"], row["variant"], place["target"], place["device"], place["checks"],
                 frozenset(row["code_objects"]), str(row["reference"]), str(row["cases"]), int(row["calls"]), float(row["worst"]),
                 dict(table["tools"][row["tools"]]),
+                {name: CardProof(int(each["calls"]), float(each["worst"])) for name, each in row.get("cards", {}).items()},
             )  # fmt: skip
 
 
@@ -221,7 +241,7 @@ def _text(receipts: Iterable[Receipt]) -> str:
             "reference": receipt.reference, "cases": receipt.cases, "calls": receipt.calls, "worst": receipt.worst, "tools": name,
         }  # fmt: skip
         rows = places.setdefault((receipt.target, receipt.device, receipt.checks), {})
-        rows[receipt.digest] = json.dumps(row)
+        rows[receipt.digest] = json.dumps(row | ({"cards": _cards(receipt)} if receipt.cards else {}))
     told = {name: json.dumps(dict(sorted(row.items()))) for name, row in tools.items()}
     devices = []
     for (target, device, checks), rows in sorted(places.items()):
@@ -351,9 +371,16 @@ def _rounded(worst: float) -> float:
 
 
 def merged(known: Mapping[str, Receipt], found: Found) -> dict[str, Receipt]:
-    """``known`` with what was found; a wrong call takes a receipt away."""
+    """``known`` with what was found; a wrong call takes a receipt away. Cards stay where the same was asked of the recipe."""
+    newer = {digest: _with_cards(receipt, known.get(digest)) for digest, receipt in found.receipts.items()}
     return {
         digest: receipt
-        for digest, receipt in {**known, **found.receipts}.items()
+        for digest, receipt in {**known, **newer}.items()
         if not receipt.code_objects & found.wrong
     }
+
+
+def _with_cards(receipt: Receipt, before: Receipt | None) -> Receipt:
+    if before is None or before.reference != receipt.reference:
+        return receipt
+    return replace(receipt, cards={**before.cards, **receipt.cards})

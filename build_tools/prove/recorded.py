@@ -52,8 +52,8 @@ def join(root: Path, bundles: Path, files: Iterable[Path], checks: str) -> Joine
     """
     lines = [line for path in files for line in _lines(path)]
     manifest = load(root / "manifests")
-    known = _provable(bundles, manifest, meanings(root / "manifests"))
-    found = receipts.collect(lines, checks, known, _names(root, manifest, lines))
+    known = built(bundles, manifest, meanings(root / "manifests"))
+    found = receipts.collect(lines, checks, known, names(root, manifest, lines))
     choices = [(known.get(digest), line) for line in lines for digest in line["recipes"]]
     outdated = sum(
         recipe is not None and (recipe.reference, recipe.judge) != (line["reference"], line["judge"])
@@ -108,10 +108,12 @@ def _lines(path: Path) -> Iterator[Line]:
         ) from error
 
 
-def _names(root: Path, manifest: Manifest, lines: Collection[Line]) -> dict[tuple[str, str, str], str]:
+def names(
+    root: Path, manifest: Manifest, lines: Collection[Line], *, golden: bool = False
+) -> dict[tuple[str, str, str], str]:
     """Return the names of all calls that are made on the lines' targets, of the families of the lines' operators.
 
-    Other families are not read: binding the calls of all operators takes seconds.
+    Other families are not read: binding the calls of all operators takes seconds. ``golden``: of the golden calls instead.
     """
     targets, operators = ({line[key] for line in lines} for key in ("target", "operator"))
     every = subjects(manifest)
@@ -123,11 +125,16 @@ def _names(root: Path, manifest: Manifest, lines: Collection[Line]) -> dict[tupl
         (target, name, bound.label): bound.name
         for target in manifest.targets.keys() & targets
         for name, cases in known.items()
-        for bound in make.bounds(cases, target, manifest.targets[target])
+        for bound in make.bounds(cases, target, manifest.targets[target], golden=golden)
     }
 
 
-def _provable(folder: Path, manifest: Manifest, states: Mapping[State, str]) -> dict[str, Provable]:
+def built(folder: Path, manifest: Manifest, states: Mapping[State, str]) -> dict[str, Provable]:
+    """Return the recipes of all bundles in a folder, by digest.
+
+    Raises:
+        UsageError: a bundle cannot be read.
+    """
     found: dict[str, Provable] = {}
     for path in sorted(folder.glob(f"*{SUFFIX}")):
         try:

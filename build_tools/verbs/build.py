@@ -17,6 +17,8 @@ from build_tools.verbs.output import print_json, print_table
 if TYPE_CHECKING:
     from build_tools.compile.recheck import Recheck
     from build_tools.farm.lead import Farm
+    from build_tools.pipeline.settings import Settings
+    from build_tools.records import CompileResult
 
 
 @example("build --operator rms_norm --target gfx942")
@@ -67,6 +69,10 @@ if TYPE_CHECKING:
 @options.trust
 @options.sign
 @click.option(
+    "--keep-ir", "stages", metavar="FOLDER", type=click.Path(file_okay=False, path_type=Path),
+    help="Keep each compile's IR and ISA there, in a folder for each code object. It compiles once more.",
+)  # fmt: skip
+@click.option(
     "--host",
     is_flag=True,
     help="Compile the runtime and the emulator beside the kernels, so that wheels finds them.",
@@ -75,7 +81,7 @@ def build(
     root: Path, profiles: tuple[str, ...], targets: tuple[str, ...], as_json: bool, toolchain: str, store: Path, bundles: Path,
     ck: str, workers: int, shard: str, operators: tuple[str, ...], stored_only: bool, recheck: str,
     seed: int | None, farm: str | None, farm_memory: int, tls: Path | None, shared: str, trusted: tuple[Path, ...],
-    sign: Path | None, host: bool,
+    sign: Path | None, stages: Path | None, host: bool,
 ) -> None:  # fmt: skip
     """Compile, audit and bundle. Writes build/report.json."""
     from build_tools.manifest.tree import load_tree
@@ -98,9 +104,12 @@ def build(
         )  # fmt: skip
         with _host_ahead() if host else nullcontext():
             # What says that nothing has changed looks at the code of these tools, which lies in no other tree.
-            told = known = None if own else unchanged(settings)
+            told = known = None if own or stages else unchanged(settings)
             if told is None:
-                told = report(run_build(settings))
+                outcome = run_build(settings)
+                told = report(outcome)
+                if stages is not None:
+                    _keep_stages(outcome.results, settings, stages)
     if told["bundles"]:  # a shard has none
         notes.write_commits(bundles, {row["file"]: row["sha256"] for row in told["bundles"]}, commit)
     if own:
@@ -120,6 +129,18 @@ def build(
         *(word for name in operators for word in ("--operator", name)),
     ]
     _tell(told, bundles, narrowed)
+
+
+def _keep_stages(results: Sequence[CompileResult], settings: Settings, folder: Path) -> None:
+    """Keep what compiles go through, and say what is missing."""
+    from build_tools.compile.stages import keep
+    from build_tools.tools.toolchain import find
+
+    found = keep(results, find(settings.toolchain, settings.root), settings.root, folder, settings.workers)
+    click.echo(f"{found.count} code objects: IR and ISA are in {folder}", err=True)
+    if found.bare:
+        text = f"{len(found.bare)} of them are not disassembled: the emulator is not built, or does not know their target"
+        click.echo(f"{text} ({found.bare[0]})", err=True)
 
 
 def _done(told: Mapping[str, Any]) -> str:

@@ -53,8 +53,8 @@ def receipts(
     as_json: bool,
     bundles: Path,
 ) -> None:
-    """Without FILES: the receipts that hold. With: join their lines of python -m aiter_prebuilt.execute (ci/gpu_check.py --record
-    FILE) with manifests/<family>/receipts.json.
+    """Without FILES: the receipts that hold, and the cards that ran them. With: join what was executed elsewhere with
+    manifests/<family>/receipts.json: lines of ci/gpu_check.py --record FILE, or certify.json of aiter-prebuilt certify.
     """
     if not files:
         _show(compute(operators, targets), as_json)
@@ -62,10 +62,33 @@ def receipts(
     if operators or targets or as_json:
         raise click.UsageError("--operator, --target and --json are for a list of receipts: name no files")
     from build_tools.files.lock import alone
+    from build_tools.prove import certified
+
+    certificates = tuple(path for path in files if certified.is_certificate(path))
+    lines = tuple(path for path in files if path not in certificates)
+    with alone(options.RECEIPTS_LOCK, "join what was executed elsewhere"):
+        if certificates:
+            _join_certificates(bundles, certificates)
+        if lines:
+            _join_lines(bundles, lines, checks)
+
+
+def _join_certificates(bundles: Path, files: tuple[Path, ...]) -> None:
+    from build_tools.prove.certified import join
+
+    found = join(options.ROOT, bundles, files)
+    click.echo(
+        f"{found.proved} receipts name {' and '.join(found.cards)}; {found.wrong} code objects were wrong there; "
+        f"{found.unproved} recipes ran and have no receipt: golden calls alone make none"
+    )
+    for name in found.changed:
+        click.echo(name)
+
+
+def _join_lines(bundles: Path, files: tuple[Path, ...], checks: str) -> None:
     from build_tools.prove.recorded import join
 
-    with alone(options.RECEIPTS_LOCK, "join what was executed elsewhere"):
-        joined = join(options.ROOT, bundles, files, checks)
+    joined = join(options.ROOT, bundles, files, checks)
     click.echo(
         f"{joined.lines} lines: {joined.proved} recipes were right on {', '.join(joined.devices)}, "
         f"{joined.wrong} code objects were not; {joined.strange} choices of recipes that are in no bundle here, "
@@ -79,6 +102,8 @@ def _show(document: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(document)
         return
-    columns = ["kernel", "variant", "target", "device", "calls", "worst"]
-    rows = [[row[column] for column in columns] for row in document["receipts"]]
+    columns = ["kernel", "variant", "target", "device", "calls", "worst", "cards"]
+    rows = [
+        [*(row[column] for column in columns[:-1]), "; ".join(row["cards"])] for row in document["receipts"]
+    ]
     print_table(f"{len(rows)} receipts: worst is the largest share of the allowed error", columns, rows)

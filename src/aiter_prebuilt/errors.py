@@ -234,6 +234,12 @@ class WorkerError(AiterPrebuiltError):
     exit_code = 35
 
 
+class UnfinishedError(AiterPrebuiltError):
+    """Nothing was wrong, and the time that ``certify`` had did not suffice for all of it."""
+
+    exit_code = 42
+
+
 #: More refusals than these are told by reason: a reader looks for the reason, not for the hundredth variant that has it.
 MOST_LINES: Final = 12
 

@@ -133,6 +133,26 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tree
 
 
+def check_stages(folder: Path) -> None:
+    """Each backend left its IR and ISA, beside the code object that the build made."""
+    (hip,) = folder.glob("*-hip-*")
+    assert "define" in (hip / "llvm.ll").read_text() and "s_endpgm" in (hip / "isa.s").read_text()
+    (triton,) = folder.glob("*-triton-*")
+    assert (
+        "tt.func" in (triton / "kernel.ttir").read_text()
+        and "s_endpgm" in (triton / "kernel.amdgcn").read_text()
+    )
+    assert {"kernel.ttgir", "kernel.llir"} <= {path.name for path in triton.iterdir()}
+    (flydsl,) = folder.glob("*-flydsl-*")
+    assert len(list(flydsl.rglob("*.mlir"))) > 3
+    (plain,) = folder.glob("*-asm-*")
+    for place in (flydsl, plain):
+        text = (place / "disassembly.s").read_text()
+        assert "s_endpgm" in text and "unknown instruction" not in text.partition("s_endpgm")[0]
+    for place in (hip, triton, flydsl, plain):
+        assert (place / "code_object.co").read_bytes().startswith(b"\x7fELF")
+
+
 def test_kernels_of_every_backend_become_one_wheel(tree: Path, tmp_path: Path) -> None:
     own, store = tree / "manifests" / "own", tree.parent / "store"
     run("build", "--root", tree, "--store", store)
@@ -147,8 +167,10 @@ def test_kernels_of_every_backend_become_one_wheel(tree: Path, tmp_path: Path) -
     names = '["scale", "triton_scale", "flydsl_scale", "object_scale"]'
     (own / "operators.toml").write_text(KERNELS + operator.replace('["scale"]', names))
     (own / "cases.toml").write_text(CALLS)
-    for step in ("build", "prove", "build"):
+    run("build", "--root", tree, "--store", store, "--keep-ir", tree / "ir")
+    for step in ("prove", "build"):
         run(step, "--root", tree, *(("--store", store) if step == "build" else ()))
+    check_stages(tree / "ir")
     run("wheels", "--root", tree)
     (wheel,) = (tree / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:

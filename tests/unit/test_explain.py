@@ -11,6 +11,7 @@ from support.bundles import SCOPE, small_operator
 from aiter_prebuilt import __main__ as command
 from aiter_prebuilt.bundles.installed_bundle import InstalledBundle
 from aiter_prebuilt.commands import explain as verb
+from aiter_prebuilt.commands.output import wrapped
 from aiter_prebuilt.contract import dtype
 from aiter_prebuilt.contract.expression import compile_expression
 from aiter_prebuilt.contract.records import DIM_EXPRESSION, NONE8, Attribute, Dim, TypeVariable
@@ -136,9 +137,15 @@ def test_the_chosen_kernel_is_said_last(
     assert command.main(["explain", "op", "M=3", "--target", "gfx942"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "op on gfx942 with 304 compute units: T=bf16 M=3"
+    decided = (
+        "the cost 5, the lowest of 2 variants of k, which the order puts first"
+        if others
+        else "nothing else takes the call"
+    )
     compared = ["Costs compare variants of one kernel only; between kernels the order decides."]
     assert lines[lines.index("Chosen: k[v1] (hip)") :] == [
         "Chosen: k[v1] (hip)",
+        *wrapped(f"Decided by: {decided}"),
         *compared * others,
         "launch k_small (a1): grid 3x1x1, block 256x1x1, LDS 16, sha256 8ec68ec68ec68ec6",
         "workspace 64 bytes",

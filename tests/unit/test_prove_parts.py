@@ -213,7 +213,7 @@ def test_a_bundle_that_cannot_be_read_is_named(
     monkeypatch.setattr(recorded, "provable", fails)
     path = folder / "bundles" / "gfx942-ck-free.apb"
     with pytest.raises(UsageError) as caught:
-        recorded._provable(folder / "bundles", manifest(), {})
+        recorded.built(folder / "bundles", manifest(), {})
     assert caught.value.args == (f"open {path}", str(error), "Run python -m build_tools build")
     path.rename(path.with_name("gfx942-base.apb"))
     made = manifest(once=[("base", "gfx942")])

@@ -30,9 +30,9 @@ def kept(monkeypatch: pytest.MonkeyPatch) -> dict[str, Receipt]:
 
     monkeypatch.setattr(recorded, "load", lambda folder: None)
     monkeypatch.setattr(recorded, "meanings", lambda folder: {})
-    monkeypatch.setattr(recorded, "_provable", lambda *words: RECIPES)
+    monkeypatch.setattr(recorded, "built", lambda *words: RECIPES)
     named = {("gfx942", "add", f"M={m}"): f"add M={m}" for m in range(1, 6)}
-    monkeypatch.setattr(recorded, "_names", lambda *words: named)
+    monkeypatch.setattr(recorded, "names", lambda *words, **more: named)
     monkeypatch.setattr(receipts, "read", lambda root: dict(known))
     monkeypatch.setattr(receipts, "write", write)
     return known

@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "VERB is required. The verbs are bench, bridge, completion, coverage, doctor"),
+        ((), "VERB is required. The verbs are bench, bridge, certify, completion, coverage, doctor"),
         (("--verison",), "No option '--verison'. Did you mean '--version'?"),
         (("lst",), "No verb 'lst'. Did you mean 'list'?"),
         (("xyzzy",), "No verb 'xyzzy'. The verbs are"),

@@ -3,6 +3,7 @@
 VERBS = (
     "bench",
     "bridge",
+    "certify",
     "completion",
     "coverage",
     "doctor",

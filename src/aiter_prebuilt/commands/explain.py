@@ -12,6 +12,7 @@ from aiter_prebuilt.commands.output import print_json, print_table, wrapped
 from aiter_prebuilt.contract.targets import NAMES
 from aiter_prebuilt.devices import device
 from aiter_prebuilt.errors import MOST_LINES, ArgumentError, by_reason
+from aiter_prebuilt.inspection import deciding
 from aiter_prebuilt.inspection.decisions import Explanation, explain, refuse_unknown
 
 HELP = "show each candidate kernel of a call, with verdict and cost"
@@ -127,6 +128,7 @@ def _print(found: Explanation, chosen: dict[str, Any] | None, everything: bool) 
         print("\n".join(wrapped(f"no kernel fits{''.join(nearest)}")))
         return
     print("\n".join(wrapped(f"Chosen: {chosen['kernel']}[{chosen['variant']}] ({chosen['backend']})")))
+    print("\n".join(wrapped(deciding.sentence(found.decisions))))
     if len([decision for decision in shown if decision["accepted"]]) > 1:
         print("Costs compare variants of one kernel only; between kernels the order decides.")
     for step in chosen["steps"]:

@@ -54,7 +54,7 @@ def execute(facts: DeviceFacts, path: str) -> Iterator[Execution]:
             )
         elif tree:
             yield from _tree(tree, mine, opened, facts, path)
-            lost = "" if _is_usable(facts, path) else tree
+            lost = "" if is_usable(facts, path) else tree
         else:
             yield from _group(mine, opened, facts, path, opened)
 
@@ -75,7 +75,7 @@ def _tree(
         own_bundles.mark(bundle.header, "; ".join(problems))
 
 
-def _is_usable(facts: DeviceFacts, path: str) -> bool:
+def is_usable(facts: DeviceFacts, path: str) -> bool:
     """Can memory of the device still be had? After a fault nothing can."""
     try:
         DeviceMemory(facts, path).close()

@@ -30,6 +30,7 @@ from aiter_prebuilt.contract.records import (
     Tensor,
 )
 from aiter_prebuilt.errors import ArgumentError, NoOperatorError
+from aiter_prebuilt.inspection import deciding
 from aiter_prebuilt.launch import dispatch, operator_closure, user_tables
 from aiter_prebuilt.ops import COMPOSED, HOMES
 
@@ -46,7 +47,8 @@ _USUAL = {"M": 17, "N": 4096, "K": 4096}
 @dataclass(frozen=True, slots=True)
 class Explanation:
     """``decisions``: one per candidate, as the native side made them; the chosen one has ``chosen`` set. Rows of the user's
-    tables that name what no bundle has come last. ``tables``: the user's tables for this operator and target.
+    tables that name what no bundle has come last. ``tables``: the user's tables for this operator and target. ``decided_by``: a
+    word of ``deciding``; "" where nothing is chosen.
     """
 
     operator: str
@@ -55,6 +57,7 @@ class Explanation:
     call: dict[str, Any]
     decisions: tuple[Any, ...]
     tables: tuple[str, ...]
+    decided_by: str = ""
 
 
 def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None = None) -> Explanation:
@@ -84,7 +87,8 @@ def explain(name: str, settings: Mapping[str, str], target: str, cus: int | None
     for decision in decisions:
         row = notes.get(decision["row"])
         said.append({**decision, "us": row.us if row else "", "source": row.source if row else ""})
-    return Explanation(name, target, units, call, tuple(said), tuple(user.path for user in users))
+    paths = tuple(user.path for user in users)
+    return Explanation(name, target, units, call, tuple(said), paths, deciding.decided_by(said))
 
 
 def refuse_unknown(name: str, installed: Sequence[InstalledBundle]) -> None:

@@ -14,7 +14,8 @@ from aiter_prebuilt.execute.run import embedded
 
 #: What the tuner calls -> the name in each driver.
 _HIP: Final = {
-    "alloc": "hipMalloc", "free": "hipFree", "copy": "hipMemcpyDtoD", "stream": "hipStreamCreateWithFlags",
+    "alloc": "hipMalloc", "free": "hipFree", "copy": "hipMemcpyDtoD", "queue_copy": "hipMemcpyDtoDAsync",
+    "stream": "hipStreamCreateWithFlags",
     "drop_stream": "hipStreamDestroy", "begin": "hipStreamBeginCapture", "end": "hipStreamEndCapture",
     "instantiate": "hipGraphInstantiateWithFlags", "launch": "hipGraphLaunch", "drop_graph": "hipGraphDestroy",
     "drop_exec": "hipGraphExecDestroy", "event": "hipEventCreateWithFlags", "drop_event": "hipEventDestroy",
@@ -22,7 +23,8 @@ _HIP: Final = {
     "bus": "hipDeviceGetPCIBusId",
 }  # fmt: skip
 _CUDA: Final = {
-    "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2", "copy": "cuMemcpyDtoD_v2", "stream": "cuStreamCreate",
+    "alloc": "cuMemAlloc_v2", "free": "cuMemFree_v2", "copy": "cuMemcpyDtoD_v2", "queue_copy": "cuMemcpyDtoDAsync_v2",
+    "stream": "cuStreamCreate",
     "drop_stream": "cuStreamDestroy_v2", "begin": "cuStreamBeginCapture_v2", "end": "cuStreamEndCapture",
     "instantiate": "cuGraphInstantiateWithFlags", "launch": "cuGraphLaunch", "drop_graph": "cuGraphDestroy",
     "drop_exec": "cuGraphExecDestroy", "event": "cuEventCreate", "drop_event": "cuEventDestroy_v2",
@@ -107,6 +109,12 @@ class Card(DeviceMemory):
         """Copy ``size`` bytes on the device."""
         self._use()
         self._do("copy", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size))
+
+    def queue_copy(self, to: int, source: int, size: int) -> None:
+        """Queue copying ``size`` bytes on the stream."""
+        self._do(
+            "queue_copy", ctypes.c_uint64(to), ctypes.c_uint64(source), ctypes.c_size_t(size), self.stream
+        )
 
     def set(self, address: int, value: int, size: int) -> None:
         """Queue writing ``size`` bytes of one value on the stream."""
