@@ -7,6 +7,7 @@
     python3 -m nox -s servers   wrappers of vLLM and SGLang on stock AITER through the bridge
     python3 -m nox -s peers     AITER's own op_tests under the bridge, on the checkout that AITER_DIR names; other projects' tests
     python3 -m nox -s prove     execute what has no receipt on the emulator and write the receipts
+    python3 -m nox -s edition   build with AITER of August 2026 beside the pinned one, and execute what has no receipt
     python3 -m nox -s reproduce compile the host's wheels twice, in two folders: the same bytes; pip builds a commit's wheel
     python3 -m nox -s airgap    fill a mirror with all that a build needs, and build from it without a network
     python3 -m nox -s rehearse  the jobs of the workflow of a CI service, run here from its own file

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import nox
 
 from sessions.environment import (
+    BUILD,
     DIST,
     build_tools,
     install,
@@ -45,6 +47,24 @@ def prove(session: nox.Session) -> None:
     build_tools(session, "develop")
     build_tools(session, "prove", *session.posargs)
     build_tools(session, "build")
+
+
+@shared
+def edition(session: nox.Session) -> None:
+    """Build with AITER of August 2026 as well (``-- 2026-08``), into build/edition, and execute what of it has no receipt.
+
+    git fetches the commit, unless AITER_2026_08_DIR names a copy.
+    """
+    (name,) = session.posargs or ("2026-08",)
+    environment = {"AITER_PREBUILT_EDITIONS": name}
+    if not os.environ.get(f"AITER_{name.replace('-', '_')}_DIR"):
+        build_tools(session, "fetch", "--edition", name)
+    bundles = ("--bundles", str(BUILD / "edition" / "bundles"))
+    build_tools(session, "build", "--ck", "sample", *bundles, env=environment)
+    build_tools(session, "develop")
+    build_tools(session, "prove", *bundles, env=environment)
+    for kind in ("adopted", "tuned"):
+        build_tools(session, "report", kind, env=environment)
 
 
 @shared

@@ -127,9 +127,9 @@ def install_torch(session: nox.Session, *, needed: bool = True) -> str:
     return why
 
 
-def build_tools(session: nox.Session, *words: str) -> None:
-    """Run one verb of the pipeline."""
-    run(session, "python", "-m", "build_tools", *words)
+def build_tools(session: nox.Session, *words: str, **options: Any) -> None:
+    """Run one verb of the pipeline; ``options``: as those of :func:`run`."""
+    run(session, "python", "-m", "build_tools", *words, **options)
 
 
 @nox.session(python=build_python(), default=False)
