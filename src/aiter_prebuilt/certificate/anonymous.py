@@ -43,7 +43,7 @@ def site_words() -> dict[str, str]:
     for text in (str(Path.home()), str(Path.cwd()), sys.prefix, *_values(os.environ)):
         found[text] = "(path)"
     host = socket.gethostname()
-    for text in (host, host.partition(".")[0], os.environ.get("HOSTNAME", "")):
+    for text in (host, host.partition(".")[0]):
         found[text] = "(host)"
     for text in (
         _user(),
