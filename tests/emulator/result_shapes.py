@@ -11,7 +11,7 @@ from itertools import product
 from typing import Any, Final, NamedTuple
 
 import torch
-from emulator.composed_calls import Place
+from emulator.composed_calls.place import Place
 
 import aiter_prebuilt as ap
 from aiter_prebuilt import QuantType

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
-from emulator.composed_calls import PACKAGE, Place, starts
+from emulator.composed_calls.attention import starts
+from emulator.composed_calls.place import PACKAGE, Place
 from emulator.result_shapes import BF16, F32, I32, U8, Form, Result, like
 
 

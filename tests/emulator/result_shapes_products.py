@@ -7,7 +7,8 @@ from itertools import product
 from typing import Any
 
 import torch
-from emulator.composed_calls import Place, starts
+from emulator.composed_calls.attention import starts
+from emulator.composed_calls.place import Place
 from emulator.result_shapes import BF16, F16, F32, U8, Form, Result, like
 
 import aiter_prebuilt as ap

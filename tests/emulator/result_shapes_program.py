@@ -10,7 +10,7 @@ import sys
 
 import torch
 from emulator import result_shapes, result_shapes_attention, result_shapes_products, result_shapes_rows
-from emulator.composed_calls import Place
+from emulator.composed_calls.place import Place
 from emulator.functions_program import listed
 from emulator.result_shapes import Form
 

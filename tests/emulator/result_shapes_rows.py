@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from itertools import product
 
 import torch
-from emulator.composed_calls import Place, chosen
+from emulator.composed_calls.experts import chosen
+from emulator.composed_calls.place import Place
 from emulator.result_shapes import BF16, F16, F32, I32, SHAPES, U8, Form, Result, like
 
 import aiter_prebuilt as ap
