@@ -1,0 +1,35 @@
+"""The runs of ``python -m engines run``: each model on both targets, then one option more at a time."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from engines import exact, models
+from engines.vllm_run import Run
+
+TARGETS: Final = ("gfx942", "gfx950")
+_AITER_FIRST: Final = ["aiter", "native"]
+_DRAFTS: Final[dict[str, Any]] = {
+    "method": "ngram",
+    "num_speculative_tokens": 3,
+    "prompt_lookup_min": 1,
+    "prompt_lookup_max": 2,
+}
+RUNS: Final = (
+    *(Run(model, target) for model in models.CONFIGS for target in TARGETS),
+    Run("llama", "gfx942", "v2-runner", runner="v2"),
+    Run("llama", "gfx942", "fp8-cache", settings={"kv_cache_dtype": "fp8"}, bound=exact.FP8_CACHE),
+    Run("llama", "gfx942", "chunked-prefill", settings={"max_num_batched_tokens": 16}),
+    Run(
+        "llama",
+        "gfx942",
+        "aiter-norms",
+        settings={"ir_op_priority": {"rms_norm": _AITER_FIRST, "fused_add_rms_norm": _AITER_FIRST}},
+    ),
+    Run("llama", "gfx942", "prefix-cache", rounds=2, evidence="cached_tokens"),
+    Run("llama", "gfx942", "drafts", settings={"speculative_config": _DRAFTS}, evidence="drafts_accepted"),
+    Run("llama", "gfx942", "fp8-weights", settings={"quantization": "fp8"}, bound=exact.FP8_CACHE),
+    Run("llama", "gfx942", "shuffled-cache", variables={"VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}),
+    Run("llama", "gfx942", "triton-rope", variables={"VLLM_ROCM_USE_AITER_TRITON_ROPE": "1"}),
+)
+OPTIONS: Final = tuple(dict.fromkeys(run.option for run in RUNS))
