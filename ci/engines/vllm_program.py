@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("--prompts", required=True)
     parser.add_argument("--tokens", type=int, default=8)
     parser.add_argument("--settings", default="{}", help="of LLM, as JSON")
+    parser.add_argument("--sampling", default="{}", help="more of SamplingParams, as JSON")
     parser.add_argument(
         "--rounds", type=int, default=1, help="how often all prompts are asked; the last answers count"
     )
@@ -45,9 +46,14 @@ def main() -> None:
     llm = vllm.LLM(model=words.folder, **(fixed | settings))
     up = time.perf_counter()
     prompts = json.loads(words.prompts)
-    sampling = vllm.SamplingParams(
-        temperature=0, max_tokens=words.tokens, detokenize=False, ignore_eos=True, logprobs=1
-    )
+    fixed = {
+        "temperature": 0,
+        "max_tokens": words.tokens,
+        "detokenize": False,
+        "ignore_eos": True,
+        "logprobs": 1,
+    }
+    sampling = vllm.SamplingParams(**(fixed | json.loads(words.sampling)))
     outputs: list[Any] = []
     for _ in range(words.rounds):
         outputs = llm.generate([{"prompt_token_ids": each} for each in prompts], sampling, use_tqdm=False)

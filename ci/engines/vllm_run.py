@@ -29,6 +29,7 @@ class Run:
         option: a name for what differs from the plain run.
         runner: vLLM's ``v1`` or ``v2`` model runner.
         settings: more of ``vllm.LLM``.
+        sampling: more of ``vllm.SamplingParams``.
         variables: of the process.
         rounds: how often the prompts are asked.
         bound: the distance from float64 that its answers may have.
@@ -40,6 +41,7 @@ class Run:
     option: str = "plain"
     runner: str = "v1"
     settings: Mapping[str, Any] | None = None
+    sampling: Mapping[str, Any] | None = None
     variables: Mapping[str, str] | None = None
     rounds: int = 1
     bound: exact.Bound = exact.BF16
@@ -89,6 +91,7 @@ def execute(run: Run, place: surroundings.Place, record: Path | None = None) -> 
         *surroundings.started(run.target),
         *(sys.executable, "-m", "engines.vllm_program", str(folder)),
         *("--prompts", json.dumps(PROMPTS), "--settings", json.dumps(settings)),
+        *("--sampling", json.dumps(run.sampling or {})),
         *("--rounds", str(run.rounds), *(("--record", str(record)) if record is not None else ())),
     ]
     told = _told_by(command, environment)
