@@ -15,7 +15,8 @@ from build_tools.shapes.forms import Form, FormError, Size, Tensor, Type, Value,
 from build_tools.shapes.models import Models, Sizes
 
 _TORCH: Final = "torch.ops.aiter."
-_SHORT: Final = {each.torch: each.name for each in DTYPES}
+#: Addresses are uint64 to AITER; forms have no such type.
+_SHORT: Final = {each.torch: each.name for each in DTYPES} | {"uint64": "i64"}
 _FP8: Final = frozenset(("e4m3fn", "e4m3fnuz"))
 #: Forms give it because a call that is only described has no generator of torch's; clients leave it out.
 _DESCRIBED_ONLY: Final = frozenset(("generator",))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from engines import exact, models
+from engines import exact
 from engines.vllm_run import Run
 
 TARGETS: Final = ("gfx942", "gfx950")
+_BOTH: Final = ("llama", "llama-64", "qwen3-moe", "deepseek-v3")
 _AITER_FIRST: Final = ["aiter", "native"]
 _DRAFTS: Final[dict[str, Any]] = {
     "method": "ngram",
@@ -16,7 +17,7 @@ _DRAFTS: Final[dict[str, Any]] = {
     "prompt_lookup_max": 2,
 }
 RUNS: Final = (
-    *(Run(model, target) for model in models.CONFIGS for target in TARGETS),
+    *(Run(model, target) for model in _BOTH for target in TARGETS),
     Run("llama", "gfx942", "v2-runner", runner="v2"),
     Run("llama", "gfx942", "fp8-cache", settings={"kv_cache_dtype": "fp8"}, bound=exact.FP8_CACHE),
     Run("llama", "gfx942", "chunked-prefill", settings={"max_num_batched_tokens": 16}),
@@ -33,5 +34,7 @@ RUNS: Final = (
     Run("llama", "gfx942", "fp8-weights", settings={"quantization": "fp8"}, bound=exact.FP8_CACHE),
     Run("llama", "gfx942", "shuffled-cache", variables={"VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}),
     Run("llama", "gfx942", "triton-rope", variables={"VLLM_ROCM_USE_AITER_TRITON_ROPE": "1"}),
+    Run("mistral", "gfx942"),
+    Run("gpt-oss", "gfx942"),
 )
 OPTIONS: Final = tuple(dict.fromkeys(run.option for run in RUNS))

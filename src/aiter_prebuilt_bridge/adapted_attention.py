@@ -126,7 +126,7 @@ def paged_attention_common(
     AITER has two kernels for it and chooses by the number of heads. Ours is `pa_fwd_asm` for all.
 
     Args:
-        Q: [S, HQ, D].
+        Q: [S, HQ, D], of any strides; copied if it is not contiguous.
         K: [NB, HK, D / X, BS, X], X elements of 16 bytes.
         V: [NB, HK, BS / X, D, X].
         exp_sums: not used.
@@ -142,7 +142,7 @@ def paged_attention_common(
         V_QScale_hip: likewise.
         K_QScale_asm: of an 8-bit cache a scale for each key, [NB, HK, BS] fp32.
         V_QScale_asm: the same for values.
-        out_: like Q, written; made when None.
+        out_: [S, HQ, D], contiguous, written; made when None.
         qo_indptr: where the queries of each sequence start.
         high_precision: as `pa_fwd_asm` has it.
         kernelName: AITER's object to take.
@@ -165,7 +165,8 @@ def paged_attention_common(
             "ours takes scale=D**-0.5, V of 5 dims, and an 8-bit cache with K_QScale_asm and V_QScale_asm",
             "Leave it to AITER's own function",
         )
+    # vLLM's queries lie between keys and values.
     return aiter_prebuilt.pa_fwd_asm(
-        Q, K, V, block_tables, context_lens, block_tables_stride0, max_qlen, K_QScale_asm, V_QScale_asm, out_,
+        Q.contiguous(), K, V, block_tables, context_lens, block_tables_stride0, max_qlen, K_QScale_asm, V_QScale_asm, out_,
         qo_indptr, high_precision, kernelName,
     )  # fmt: skip

@@ -1,6 +1,6 @@
 """Names in the tuning keys of AITER's Triton kernels that are no arguments of the kernel.
 
-Triton 3.8 passes over them. Triton 3.9 refuses them while the module is imported, and so every AITER module that imports it, such as
+Triton 3.8 passes over them. Triton 3.9 refuses them while the module is imported, and so all modules that import it, such as
 ``unified_attention`` of August 2026. For AITER's kernels the bridge keeps what Triton 3.8 does.
 """
 
