@@ -31,7 +31,6 @@ RUNS: Final = (
     Run("llama", "gfx942", "drafts", settings={"speculative_config": _DRAFTS}, evidence="drafts_accepted"),
     # The likeliest token again, by way of the sampler.
     Run("llama", "gfx942", "sampler", sampling={"temperature": 1.0, "top_k": 1, "top_p": 0.9}),
-    Run("llama", "gfx942", "fp8-weights", settings={"quantization": "fp8"}, bound=exact.FP8_CACHE),
     Run("llama", "gfx942", "shuffled-cache", variables={"VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}),
     Run("llama", "gfx942", "triton-rope", variables={"VLLM_ROCM_USE_AITER_TRITON_ROPE": "1"}),
     Run("mistral", "gfx942"),
