@@ -102,7 +102,11 @@ def compare(models: Models, calls: Iterable[Mapping[str, Any]], client: str) -> 
         if not fits:
             nearest = min(why, key=lambda key: len(why[key]), default="")
             misfits.append(Misfit(call, nearest, tuple(why.get(nearest, ("the function has no form",)))))
-    unseen = [key for key, told in models.calls.items() if told.client.startswith(client) and key not in seen]
+    unseen = [
+        key
+        for key, told in models.calls.items()
+        if told.client.startswith(client) and " in " not in told.client and key not in seen
+    ]
     return Comparison(frozenset(seen), tuple(misfits), tuple(unseen))
 
 
