@@ -23,6 +23,7 @@ from typing import Any, Final
 _NAMES: Final = Path(__file__).resolve().parents[2] / "tests" / "data" / "client_names.json"
 _CLIENT: Final = "vllm"
 _TORCH: Final = "torch.ops.aiter"
+_TRITON: Final = "aiter.ops.triton."
 #: An object of AITER's whose method is called, and the method.
 _METHODS: Final = {"tgemm": ("mm",)}
 _SEEN: Final[Counter[str]] = Counter()
@@ -165,7 +166,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """Find a module that the client takes names from; others are somebody else's."""
-        if name not in self._names or name in self._asking:
+        wanted = self._wanted(name)
+        if not wanted or name in self._asking:
             return None
         self._asking.add(name)
         try:
@@ -173,9 +175,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         finally:
             self._asking.discard(name)
         if spec is not None and spec.loader is not None:
-            loader: Any = _Loader(spec.loader, self._names[name])
+            loader: Any = _Loader(spec.loader, wanted)
             spec.loader = loader
         return spec
+
+    def _wanted(self, name: str) -> set[str]:
+        """Names that the client takes from a module, also by the module's older name without the folder."""
+        older = f"{_TRITON}{name.rpartition('.')[2]}" if name.startswith(_TRITON) else name
+        return self._names.get(name, set()) | self._names.get(older, set())
 
     def _others(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None
