@@ -55,14 +55,6 @@ CONFIGS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "sliding_window": 16,
         },
     ),
-    # Sinks, and a window in the first layer.
-    "gpt-oss": (
-        "GptOssConfig",
-        {
-            "hidden_size": 512, "intermediate_size": 256, "num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 64,
-            "sliding_window": 16, "num_local_experts": 8, "num_experts_per_tok": 2, "max_position_embeddings": 131072,
-        },
-    ),
 }  # fmt: skip
 
 #: Models with latent attention.

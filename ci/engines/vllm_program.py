@@ -40,7 +40,7 @@ def main() -> None:
     settings = json.loads(words.settings)
     fixed = {
         "skip_tokenizer_init": True,
-        "disable_log_stats": "speculative_config" not in settings,  # they count the accepted tokens
+        "disable_log_stats": "speculative_config" not in settings,  # they count drafted tokens
         "jit_monitor_mode": "error",
     }
     llm = vllm.LLM(model=words.folder, **(fixed | settings))
@@ -72,7 +72,7 @@ def main() -> None:
         "answers": answers,
         "seconds": {"start": round(up - begun, 1), "answers": round(time.perf_counter() - up, 1)},
         "cached_tokens": sum(each.num_cached_tokens or 0 for each in outputs),
-        "drafts_accepted": _accepted(llm) if "speculative_config" in settings else 0,
+        "tokens_drafted": _drafted(llm) if "speculative_config" in settings else 0,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         **_counted(),
     }
@@ -82,9 +82,9 @@ def main() -> None:
     print(json.dumps(told))
 
 
-def _accepted(llm: Any) -> int:
-    """Count drafted tokens that the model accepted."""
-    name = "vllm:spec_decode_num_accepted_tokens"
+def _drafted(llm: Any) -> int:
+    """Count drafted tokens, which the model took or refused."""
+    name = "vllm:spec_decode_num_draft_tokens"
     return sum(int(metric.value) for metric in llm.get_metrics() if metric.name == name)
 
 

@@ -277,7 +277,17 @@ def test_decode_of_groups_is_ours_where_the_assembly_computes_it(
         return
     assert function(**usual | given) == "out"
     scales = given.get("K_QScale_asm"), given.get("V_QScale_asm")
-    assert calls[0][0] == "contiguous" and calls[0][3:] == ("tables", "lens", 32, 1, *scales, "out", None, 1, None)
+    assert calls[0][0] == "contiguous" and calls[0][3:] == (
+        "tables",
+        "lens",
+        32,
+        1,
+        *scales,
+        "out",
+        None,
+        1,
+        None,
+    )
 
 
 def test_a_result_is_written_where_aiters_caller_wants_it() -> None:
