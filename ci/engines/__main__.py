@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         folder = words.folder.resolve()
-        place = surroundings.Place(folder, vllm_tree.unpacked(folder), words.aiter and words.aiter.resolve())
+        place = surroundings.Place(folder, vllm_tree.unpacked(folder), _checkout(words.aiter))
         return int(words.execute(words, place))
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -68,6 +68,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ended by a signal", file=sys.stderr)
         return 130
+
+
+def _checkout(folder: Path | None) -> Path | None:
+    """Return a checkout's whole path. From one that is none Python would pass on to the installed package."""
+    if folder is not None and not (folder / "aiter" / "__init__.py").is_file():
+        raise EngineError(
+            f"{folder} is no checkout of AITER: it has no aiter/__init__.py. Set AITER_DIR to one"
+        )
+    return folder and folder.resolve()
 
 
 def _chosen(words: argparse.Namespace, place: surroundings.Place) -> list[vllm_run.Run]:

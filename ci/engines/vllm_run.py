@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -31,6 +31,7 @@ class Run:
         settings: more of ``vllm.LLM``.
         sampling: more of ``vllm.SamplingParams``.
         variables: of the process.
+        prompts: tokens of each prompt.
         rounds: how often the prompts are asked.
         bound: the distance from float64 that its answers may have.
         evidence: a count of the program's that shows that the option had an effect: it must not be 0.
@@ -43,6 +44,7 @@ class Run:
     settings: Mapping[str, Any] | None = None
     sampling: Mapping[str, Any] | None = None
     variables: Mapping[str, str] | None = None
+    prompts: Sequence[Sequence[int]] = PROMPTS
     rounds: int = 1
     bound: exact.Bound = exact.BF16
     evidence: str = ""
@@ -90,7 +92,7 @@ def execute(run: Run, place: surroundings.Place, record: Path | None = None) -> 
     command = [
         *surroundings.started(run.target),
         *(sys.executable, "-m", "engines.vllm_program", str(folder)),
-        *("--prompts", json.dumps(PROMPTS), "--settings", json.dumps(settings)),
+        *("--prompts", json.dumps(run.prompts), "--settings", json.dumps(settings)),
         *("--sampling", json.dumps(run.sampling or {})),
         *("--rounds", str(run.rounds), *(("--record", str(record)) if record is not None else ())),
     ]

@@ -260,10 +260,13 @@ def test_decode_of_groups_is_ours_where_the_assembly_computes_it(
 ) -> None:
     import aiter_prebuilt
 
-    calls = []
-    monkeypatch.setattr(
-        aiter_prebuilt, "pa_fwd_asm", lambda *args: calls.append(args) or "out", raising=False
-    )
+    calls: list[tuple[Any, ...]] = []
+
+    def ours(*args: Any) -> str:
+        calls.append(args)
+        return "out"
+
+    monkeypatch.setattr(aiter_prebuilt, "pa_fwd_asm", ours, raising=False)
     usual = {
         "Q": Cache(3, 4, 128), "K": Cache(9, 2, 16, 16, 8), "V": Cache(9, 2, 2, 128, 8), "exp_sums": None,
         "max_logits": None, "tmp_out": None, "block_tables": "tables", "context_lens": "lens", "block_tables_stride0": 32,

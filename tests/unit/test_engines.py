@@ -229,6 +229,15 @@ def test_options_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "invalid choice: 'prefix'" in capsys.readouterr().err
 
 
+def test_a_folder_that_is_no_checkout_of_aiter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vllm_tree, "unpacked", lambda folder: folder)
+    words = ["--folder", str(tmp_path), "--aiter", str(tmp_path / "none"), "run", "llama"]
+    assert engines_main.main(words) == 1
+    assert "none is no checkout of AITER: it has no aiter/__init__.py." in capsys.readouterr().err
+
+
 def test_each_run_has_a_name_of_its_own() -> None:
     """Recordings are files by these names."""
     names = [(run.model, run.target, run.option) for run in runs.RUNS]
