@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from aiter_prebuilt_bridge import lookup_log
 
+_TRITON: Final = "triton"
 _PACKAGE: Final = "aiter."
 _MARK: Final = "_aiter_prebuilt_bridge_keys"
 
@@ -20,7 +21,7 @@ _MARK: Final = "_aiter_prebuilt_bridge_keys"
 def install() -> None:
     """Wrap ``triton.autotune``, once. Without Triton nothing happens: the module that needs it says so itself."""
     try:
-        triton: Any = importlib.import_module("triton")
+        triton: Any = importlib.import_module(_TRITON)
     except ImportError:
         return
     if not hasattr(triton.autotune, _MARK):
