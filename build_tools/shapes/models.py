@@ -27,7 +27,8 @@ LINEAR: Final = ("N", "K")
 class ClientCall(BaseModel):
     """A call as a client writes it (``forms.py``). ``each``: groups of linear layers of which each is one call; ``phases``,
     ``targets``: only there, everywhere when empty. ``not_served``: why there is no such function here; ``unbound``: why ours does
-    not take the call yet; ``host``: it launches nothing; ``through``: it is no operator, but launches these.
+    not take the call yet; ``host``: it launches nothing; ``through``: it is no operator, but launches these; ``bridge``: AITER's
+    function, which the bridge alone serves by ``through``.
     """
 
     model_config = STRICT
@@ -41,6 +42,7 @@ class ClientCall(BaseModel):
     unbound: str = ""
     host: bool = False
     through: list[str] = []
+    bridge: bool = False
 
 
 class Phase(BaseModel):

@@ -12,16 +12,9 @@ from typing import Any, Final
 
 from engines import models, server, surroundings, table, vllm_run, vllm_tree
 from engines.errors import EngineError
+from engines.runs import OPTIONS, RUNS, TARGETS
 
 JSON_VERSION: Final = 1
-TARGETS: Final = ("gfx942", "gfx950")
-#: What is run when nothing is named: each model on both targets, then one thing more at a time.
-RUNS: Final = (
-    *(vllm_run.Run(model, target) for model in models.CONFIGS for target in TARGETS),
-    vllm_run.Run("llama", "gfx942", "v2"),
-    vllm_run.Run("llama", "gfx942", settings={"kv_cache_dtype": "fp8"}),
-    vllm_run.Run("llama", "gfx942", settings={"max_num_batched_tokens": 16}),
-)
 
 
 def build_parser() -> argparse.ArgumentParser:
@@ -35,6 +28,13 @@ def build_parser() -> argparse.ArgumentParser:
         "models", nargs="*", type=_model, metavar="MODEL", help=f"{', '.join(models.CONFIGS)}; default: all"
     )
     verb.add_argument("--target", choices=TARGETS, help="default: both")
+    verb.add_argument("--option", choices=OPTIONS, help="only runs with this option; default: all")
+    verb.add_argument(
+        "--record",
+        type=Path,
+        metavar="FOLDER",
+        help="write each run's calls of AITER's functions to a file here",
+    )
     verb.add_argument("--json", action="store_true", help="machine output with a version")
     verb.set_defaults(execute=_run)
     verb = verbs.add_parser("serve", help="start vLLM's server, and ask it once")
@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         folder = words.folder.resolve()
-        place = surroundings.Place(folder, vllm_tree.unpacked(folder), words.aiter and words.aiter.resolve())
+        place = surroundings.Place(folder, vllm_tree.unpacked(folder), _checkout(words.aiter))
         return int(words.execute(words, place))
     except EngineError as error:
         print(f"error: {error}", file=sys.stderr)
@@ -70,9 +70,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def _checkout(folder: Path | None) -> Path | None:
+    """Return a checkout's whole path. From one that is none Python would pass on to the installed package."""
+    if folder is not None and not (folder / "aiter" / "__init__.py").is_file():
+        raise EngineError(
+            f"{folder} is no checkout of AITER: it has no aiter/__init__.py. Set AITER_DIR to one"
+        )
+    return folder and folder.resolve()
+
+
 def _chosen(words: argparse.Namespace, place: surroundings.Place) -> list[vllm_run.Run]:
     runs = [each for each in RUNS if each.model in words.models] if words.models else list(RUNS)
-    chosen = [each for each in runs if words.target in (None, each.target)]
+    chosen = [
+        each for each in runs if words.target in (None, each.target) and words.option in (None, each.option)
+    ]
     if place.aiter is not None:
         return chosen
     for model in sorted({each.model for each in chosen} & models.AUGUST.keys()):
@@ -85,12 +96,15 @@ def _chosen(words: argparse.Namespace, place: surroundings.Place) -> list[vllm_r
 
 def _run(words: argparse.Namespace, place: surroundings.Place) -> int:
     outcomes, problems = [], []
+    if words.record is not None:
+        words.record.mkdir(parents=True, exist_ok=True)
     for run in _chosen(words, place):
+        record = words.record and words.record.resolve() / f"{run.model}-{run.target}-{run.option}.json"
         try:
-            outcome = vllm_run.execute(run, place)
+            outcome = vllm_run.execute(run, place, record)
         except EngineError as error:
             problems.append((run, str(error)))
-            print(f"{run.model} on {run.target} ({run.words}): {error}", file=sys.stderr)
+            print(f"{run.model} on {run.target} ({run.option}): {error}", file=sys.stderr)
             continue
         outcomes.append(outcome)
         if not words.json:
@@ -100,7 +114,7 @@ def _run(words: argparse.Namespace, place: surroundings.Place) -> int:
             "version": JSON_VERSION,
             "runs": [vllm_run.as_json(each) for each in outcomes],
             "problems": [
-                {"model": run.model, "target": run.target, "options": run.words, "error": text}
+                {"model": run.model, "target": run.target, "options": run.option, "error": text}
                 for run, text in problems
             ],
         }

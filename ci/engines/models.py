@@ -47,6 +47,14 @@ CONFIGS: Final[dict[str, tuple[str, dict[str, Any]]]] = {
             "first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 2.5,
         },
     ),
+    # A window of fewer tokens than the second prompt has.
+    "mistral": (
+        "MistralConfig",
+        {
+            "hidden_size": 512, "intermediate_size": 1024, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128,
+            "sliding_window": 16,
+        },
+    ),
 }  # fmt: skip
 
 #: Models with latent attention.
@@ -64,13 +72,14 @@ def make(name: str, folder: Path, seed: int = 0) -> Path:
 
     transformers: Any = importlib.import_module("transformers")
     kind, differs = CONFIGS[name]
-    configuration = getattr(transformers, kind)(**_COMMON, **differs)
+    configuration = getattr(transformers, kind)(**(_COMMON | differs))
     torch.manual_seed(seed)
     model = transformers.AutoModelForCausalLM.from_config(configuration, dtype=torch.bfloat16)
     with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.dim() == 1:  # norms are ones: let them count
-                parameter.copy_(1 + 0.1 * torch.randn_like(parameter))
+        for name_of, parameter in model.named_parameters():
+            if parameter.dim() == 1:  # norms are ones, biases and sinks zeros: let them count
+                middle = 1 if name_of.endswith("norm.weight") else 0
+                parameter.copy_(middle + 0.1 * torch.randn_like(parameter))
     model.save_pretrained(place)
     tokens.write(place, _COMMON["vocab_size"])
     return place

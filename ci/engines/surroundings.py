@@ -29,13 +29,16 @@ class Place:
         return self.folder / "compilers.log"
 
 
-def environment(place: Place, base: Mapping[str, str], runner: str = "v1") -> dict[str, str]:
+def environment(
+    place: Place, base: Mapping[str, str], runner: str = "v1", more: Mapping[str, str] | None = None
+) -> dict[str, str]:
     """Return the variables of an engine's process.
 
     Args:
         place: the folders.
         base: the variables of this process. Those of our own are not taken over.
         runner: vLLM's ``v1`` or ``v2`` model runner.
+        more: variables of one run.
     """
     programs = _programs(place)
     paths = [str(place.engine), str(_HERE.parent), str(_HERE / "stand_in")]
@@ -58,6 +61,7 @@ def environment(place: Place, base: Mapping[str, str], runner: str = "v1") -> di
         "VLLM_USE_V2_MODEL_RUNNER": "1" if runner == "v2" else "0",
         # Models run eagerly: vLLM compiles small functions of its own all the same.
         "TORCHDYNAMO_DISABLE": "1",
+        **(more or {}),
     }
 
 

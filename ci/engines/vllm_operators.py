@@ -162,6 +162,48 @@ def concat_and_cache_mla(
     _place(rows, kv_cache, slot_mapping, kv_cache_dtype, torch.ones_like(scale) if skip_scale else scale)
 
 
+def _quantised(out: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> None:
+    limit = torch.finfo(out.dtype).max
+    out[: x.shape[0]].copy_((x.float() / scale).clamp(-limit, limit).to(out.dtype))
+
+
+@_operator(
+    "_C",
+    "static_scaled_fp8_quant(Tensor! result, Tensor input, Tensor scale, (int, int)? group_shape=None) -> ()",
+)
+def static_scaled_fp8_quant(
+    out: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, group_shape: tuple[int, int] | None = None
+) -> None:
+    """Quantise by one scale."""
+    if scale.numel() != 1:
+        raise NotImplementedError(
+            f"static_scaled_fp8_quant with group_shape {group_shape}: the stand-in has one scale"
+        )
+    _quantised(out, x, scale)
+
+
+@_operator("_C", "dynamic_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale) -> ()")
+def dynamic_scaled_fp8_quant(out: torch.Tensor, x: torch.Tensor, scale: torch.Tensor) -> None:
+    """Quantise by one scale, that of the largest magnitude."""
+    scale.fill_(x.float().abs().max() / torch.finfo(out.dtype).max)
+    _quantised(out, x, scale)
+
+
+@_operator(
+    "_C",
+    "dynamic_per_token_scaled_fp8_quant(Tensor! result, Tensor input, Tensor! scale, Tensor? scale_ub) -> ()",
+)
+def dynamic_per_token_scaled_fp8_quant(
+    out: torch.Tensor, x: torch.Tensor, scale: torch.Tensor, scale_ub: torch.Tensor | None
+) -> None:
+    """Quantise each row by its own scale ``[rows, 1]``."""
+    largest = x.float().abs().amax(-1, keepdim=True)
+    if scale_ub is not None:
+        largest = largest.minimum(scale_ub)
+    scale[: x.shape[0]].copy_(largest / torch.finfo(out.dtype).max)
+    _quantised(out, x, scale[: x.shape[0]])
+
+
 @_operator(
     "_C",
     "merge_attn_states(Tensor! output, Tensor!? output_lse, Tensor prefix_output, Tensor prefix_lse, Tensor suffix_output, "

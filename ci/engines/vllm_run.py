@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 from engines import exact, models, surroundings, vllm_settings
@@ -20,24 +21,33 @@ _TIMEOUT: Final = 900.0
 
 @dataclass(frozen=True)
 class Run:
-    """A model on a target, with more of the engine's settings."""
+    """A model on a target, with more of the engine's settings.
+
+    Attributes:
+        model: one of :data:`engines.models.CONFIGS`.
+        target: of the emulated device.
+        option: a name for what differs from the plain run.
+        runner: vLLM's ``v1`` or ``v2`` model runner.
+        settings: more of ``vllm.LLM``.
+        sampling: more of ``vllm.SamplingParams``.
+        variables: of the process.
+        prompts: tokens of each prompt.
+        rounds: how often the prompts are asked.
+        bound: the distance from float64 that its answers may have.
+        evidence: a count of the program's that shows that the option had an effect: it must not be 0.
+    """
 
     model: str
     target: str
+    option: str = "plain"
     runner: str = "v1"
     settings: Mapping[str, Any] | None = None
-
-    @property
-    def bound(self) -> exact.Bound:
-        """Return the distance from float64 that its answers may have."""
-        cache = (self.settings or {}).get("kv_cache_dtype", "auto")
-        return exact.BF16 if cache == "auto" else exact.FP8_CACHE
-
-    @property
-    def words(self) -> str:
-        """Return the options as a table shows them."""
-        more = ", ".join(f"{name}={value}" for name, value in (self.settings or {}).items())
-        return ", ".join(filter(None, (self.runner, more)))
+    sampling: Mapping[str, Any] | None = None
+    variables: Mapping[str, str] | None = None
+    prompts: Sequence[Sequence[int]] = PROMPTS
+    rounds: int = 1
+    bound: exact.Bound = exact.BF16
+    evidence: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,29 +63,38 @@ class Outcome:
     peak_mib: int
     compiled: str
     missed: tuple[str, ...]
+    evidence: int | None = None
 
     @property
     def right(self) -> bool:
         """Are the answers right, from launches, would planted faults have been found, and was no compiler started?"""
-        return self.judgement.right and self.launches > 0 and not self.missed and not self.compiled
+        shown = self.launches > 0 and self.evidence != 0
+        return self.judgement.right and shown and not self.missed and not self.compiled
 
 
-def execute(run: Run, place: surroundings.Place) -> Outcome:
+def execute(run: Run, place: surroundings.Place, record: Path | None = None) -> Outcome:
     """Run a model and judge its answers.
+
+    Args:
+        run: what is run.
+        place: the folders.
+        record: write the calls of AITER's functions to this file.
 
     Raises:
         EngineError: the engine ended without answers.
     """
     folder = models.make(run.model, place.folder / "models")
     place.compilers.unlink(missing_ok=True)
-    environment = surroundings.environment(place, os.environ, run.runner)
+    environment = surroundings.environment(place, os.environ, run.runner, run.variables)
     # One process: an error of the engine's core is then the program's own.
     environment["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
     settings = vllm_settings.of(run.model) | dict(run.settings or {})
     command = [
         *surroundings.started(run.target),
         *(sys.executable, "-m", "engines.vllm_program", str(folder)),
-        *("--prompts", json.dumps(PROMPTS), "--settings", json.dumps(settings)),
+        *("--prompts", json.dumps(run.prompts), "--settings", json.dumps(settings)),
+        *("--sampling", json.dumps(run.sampling or {})),
+        *("--rounds", str(run.rounds), *(("--record", str(record)) if record is not None else ())),
     ]
     told = _told_by(command, environment)
     kernels = told["kernels"]
@@ -89,6 +108,7 @@ def execute(run: Run, place: surroundings.Place) -> Outcome:
         seconds=told["seconds"],
         peak_mib=told["peak_mib"],
         missed=missed,
+        evidence=told[run.evidence] if run.evidence else None,
         compiled=place.compilers.read_text(encoding="utf-8") if place.compilers.is_file() else "",
     )
 
@@ -115,7 +135,7 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
     return {
         "model": outcome.run.model,
         "target": outcome.run.target,
-        "options": outcome.run.words,
+        "options": outcome.run.option,
         "right": outcome.right,
         "tokens_equal": judged.equal,
         "tokens": judged.tokens,
@@ -129,4 +149,5 @@ def as_json(outcome: Outcome) -> dict[str, Any]:
         "peak_mib": outcome.peak_mib,
         "compiled": outcome.compiled,
         "planted_faults_missed": list(outcome.missed),
+        "evidence": {outcome.run.evidence: outcome.evidence} if outcome.run.evidence else {},
     }

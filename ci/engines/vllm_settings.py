@@ -11,6 +11,8 @@ _SETTINGS: Final[dict[str, Any]] = {
     "enforce_eager": True,
     "max_model_len": 512,
     "max_num_seqs": 8,
+    # vLLM's first step has so many tokens, to see how much memory it needs.
+    "max_num_batched_tokens": 512,
     "num_gpu_blocks_override": 1024,
 }
 

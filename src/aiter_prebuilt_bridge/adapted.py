@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiter_prebuilt.errors import UnsupportedError
 from aiter_prebuilt_bridge.adapted_attention import flash_attn_func as flash_attn_func
+from aiter_prebuilt_bridge.adapted_attention import paged_attention_common as paged_attention_common
 from aiter_prebuilt_bridge.adapted_experts import (
     fused_dynamic_mxfp4_quant_moe_sort as fused_dynamic_mxfp4_quant_moe_sort,
 )

@@ -13,7 +13,15 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
-from aiter_prebuilt_bridge import collectives, core, probe_overrides, public, stubs, triton_cache
+from aiter_prebuilt_bridge import (
+    collectives,
+    core,
+    probe_overrides,
+    public,
+    stubs,
+    triton_autotune,
+    triton_cache,
+)
 from aiter_prebuilt_bridge_hook import is_finder
 
 #: AITER's enumerations and its tensor: a module that its JIT compiles first of all. It was named otherwise in older trees.
@@ -142,6 +150,8 @@ class Executed:
     def exec_module(self, module: ModuleType) -> None:
         """Execute it."""
         module.__loader__ = self._loader
+        if module.__name__.startswith(_KERNELS):
+            triton_autotune.install()
         code = self._loader.get_code(module.__name__) if self._before else None
         with probe_overrides.surroundings(module.__name__):
             if isinstance(code, CodeType):

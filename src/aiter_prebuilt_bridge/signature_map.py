@@ -211,6 +211,7 @@ _ROWS: Final[tuple[tuple[tuple[str, ...], str, Reading], ...]] = (
         "mla_decode_stage1_asm_fwd",
         Reading(names={"work_metadata": "work_meta_data"}, fixed={"page_size": 1, "nhead_kv": 1}),
     ),
+    (("aiter.ops.attention",), "paged_attention_common", Reading(ours="adapted.paged_attention_common")),
     (("aiter.ops.attention",), "get_mla_metadata_v1", Reading(ours="adapted.get_mla_metadata_v1")),
     (("aiter.ops.mha",), "mha_batch_prefill", Reading(places=True, fixed={"sink_size": 0})),
     (("aiter.ops.rmsnorm",), "rmsnorm2d_fwd_with_add", Reading(places=True)),

@@ -257,6 +257,7 @@ _AROUND: dict[str, str] = {
     )},
     "rope_cached_thd_positions_offsets_2c_fwd_inplace": "rope_cached_positions_offsets_2c_fwd_impl",
     "rope_cached_positions_back": "rope_cached_positions_fwd_impl",
+    "paged_attention_common": "pa_fwd_asm",
 }  # fmt: skip
 
 

@@ -40,6 +40,11 @@ def test_the_accelerator_is_the_emulators_device(told: dict[str, Any]) -> None:
     assert told["info"] and told["backend"] == "native"
 
 
+def test_an_event_of_any_accelerator_is_the_devices(told: dict[str, Any]) -> None:
+    """``torch.Event``, which torch's own ``torch.cuda.Event`` is a kind of; one of the processor is torch's."""
+    assert told["event"] == [True, True, False, "torch"]
+
+
 def test_a_peak_outlives_what_made_it(told: dict[str, Any]) -> None:
     assert told["grew"] >= 1 << 20 and told["after"] < told["grew"]
     assert told["peak"] >= told["grew"] and told["stats"] == told["peak"]

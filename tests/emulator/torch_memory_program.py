@@ -22,6 +22,17 @@ with accelerator.device_index(1):
     told["inside"] = [accelerator.current_device_index(), str(torch.empty(1, device="cuda").device)]
 with accelerator.device_index(None):
     told["unchanged"] = accelerator.current_device_index()
+event, later = torch.Event(), torch.Event("cuda", enable_timing=True)
+event.record()
+later.record(torch.cuda.current_stream())
+torch.cuda.current_stream().wait_event(event)
+event.synchronize()
+told["event"] = [
+    event.query(),
+    isinstance(torch.cuda.Event(True), torch.Event),
+    isinstance(event, torch.cuda.Event),
+    type(torch.Event("cpu")).__module__,
+]
 accelerator.empty_cache()
 accelerator.empty_host_cache()
 accelerator.synchronize()

@@ -226,6 +226,73 @@ def test_groups_that_would_cross_a_row_are_aiters(name: str, options: tuple[Any,
         serving.ours(f"adapted.{name}")[0](*options)
 
 
+class Cache:
+    """A tensor of such a shape, with elements of so many bytes."""
+
+    dtype = "its type"
+
+    def __init__(self, *shape: int, size: int = 2) -> None:
+        self.shape, self.size = shape, size
+
+    def dim(self) -> int:
+        return len(self.shape)
+
+    def element_size(self) -> int:
+        return self.size
+
+    def contiguous(self) -> str:
+        return "contiguous"
+
+
+@pytest.mark.parametrize(
+    ("given", "served"),
+    [
+        ({}, True),
+        ({"scale": 0.1}, False),  # the assembly's scale is D**-0.5
+        ({"V": Cache(9, 2, 128, 16)}, False),  # the layout of AITER's other kernel
+        ({"kv_cache_tensor_dtype": "another"}, False),
+        ({"K": Cache(9, 2, 8, 16, 16, size=1)}, False),  # no scales of keys
+        ({"K": Cache(9, 2, 8, 16, 16, size=1), "K_QScale_asm": 1, "V_QScale_asm": 2}, True),
+    ],
+)
+def test_decode_of_groups_is_ours_where_the_assembly_computes_it(
+    given: dict[str, Any], served: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import aiter_prebuilt
+
+    calls: list[tuple[Any, ...]] = []
+
+    def ours(*args: Any) -> str:
+        calls.append(args)
+        return "out"
+
+    monkeypatch.setattr(aiter_prebuilt, "pa_fwd_asm", ours, raising=False)
+    usual = {
+        "Q": Cache(3, 4, 128), "K": Cache(9, 2, 16, 16, 8), "V": Cache(9, 2, 2, 128, 8), "exp_sums": None,
+        "max_logits": None, "tmp_out": None, "block_tables": "tables", "context_lens": "lens", "block_tables_stride0": 32,
+        "scale": 128**-0.5, "out_": "out",
+    }  # fmt: skip
+    function = serving.ours("adapted.paged_attention_common")[0]
+    if not served:
+        with pytest.raises(UnsupportedError):
+            function(**usual | given)
+        assert not calls
+        return
+    assert function(**usual | given) == "out"
+    scales = given.get("K_QScale_asm"), given.get("V_QScale_asm")
+    assert calls[0][0] == "contiguous" and calls[0][3:] == (
+        "tables",
+        "lens",
+        32,
+        1,
+        *scales,
+        "out",
+        None,
+        1,
+        None,
+    )
+
+
 def test_a_result_is_written_where_aiters_caller_wants_it() -> None:
     """Ours makes a tensor; it is copied, if the caller's has that shape and type, and the caller's is returned."""
     torch = pytest.importorskip("torch")

@@ -26,7 +26,7 @@ sys.path.insert(0, str(ROOT / "ci"))
 
 import client_names  # noqa: E402  # programs of ci/
 from engines import __main__ as engines_main  # noqa: E402
-from engines import exact, models, packages, server, surroundings, vllm_run, vllm_settings, vllm_tree  # noqa: E402
+from engines import exact, models, packages, runs, server, surroundings, vllm_run, vllm_settings, vllm_tree  # noqa: E402
 from engines.errors import EngineError, ServerError  # noqa: E402
 
 
@@ -196,13 +196,15 @@ def test_pinned_words_name_aiter_and_triton_by_hash(tmp_path: Path) -> None:
 
 def test_the_outcome_for_programs_is_json() -> None:
     judged = exact.compared(answers(-1.0), rows(-1.0), rows(-1.0))
-    run = vllm_run.Run("llama", "gfx942", settings={"kv_cache_dtype": "fp8"})
+    run = vllm_run.Run("llama", "gfx942", "fp8-cache", settings={"kv_cache_dtype": "fp8"})
     outcome = vllm_run.Outcome(run, judged, 3, 2, {"rms_norm": 1}, {"start": 1.0}, 900, "", ())
     told = json.loads(json.dumps(vllm_run.as_json(outcome)))
     assert not dataclasses.replace(outcome, launches=0).right  # torch alone answered
     assert not dataclasses.replace(outcome, missed=("scaled",)).right
+    assert not dataclasses.replace(outcome, evidence=0).right  # a prefix cache that was not used
+    assert dataclasses.replace(outcome, evidence=5).right
     assert not dataclasses.replace(outcome, compiled="hipcc x.cu").right
-    assert told["right"] and told["options"] == "v1, kv_cache_dtype=fp8" and told["launches"] == 3
+    assert told["right"] and told["options"] == "fp8-cache" and told["launches"] == 3
 
 
 def test_a_model_that_the_pinned_aiter_cannot_run_is_left_out_by_name(
@@ -210,10 +212,41 @@ def test_a_model_that_the_pinned_aiter_cannot_run_is_left_out_by_name(
 ) -> None:
     words = engines_main.build_parser().parse_args(["--folder", str(tmp_path), "run", "--target", "gfx942"])
     pinned = engines_main._chosen(words, place(tmp_path))
-    assert {run.model for run in pinned} == {"llama", "llama-64"}
+    assert not {run.model for run in pinned} & models.AUGUST.keys()
     assert "left out: qwen3-moe needs topk_gating" in capsys.readouterr().err
     checkout = engines_main._chosen(words, place(tmp_path, tmp_path))
     assert {run.model for run in checkout} == {*models.CONFIGS} and len(checkout) > len(pinned)
+
+
+def test_options_are_chosen_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = ["--folder", str(tmp_path), "run"]
+    words = engines_main.build_parser().parse_args([*folder, "llama", "--option", "prefix-cache"])
+    assert [(run.model, run.option, run.rounds) for run in engines_main._chosen(words, place(tmp_path))] == [
+        ("llama", "prefix-cache", 2)
+    ]
+    with pytest.raises(SystemExit):
+        engines_main.build_parser().parse_args([*folder, "--option", "prefix"])
+    assert "invalid choice: 'prefix'" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_checkout_of_aiter_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(vllm_tree, "unpacked", lambda folder: folder)
+    words = ["--folder", str(tmp_path), "--aiter", str(tmp_path / "none"), "run", "llama"]
+    assert engines_main.main(words) == 1
+    assert "none is no checkout of AITER: it has no aiter/__init__.py." in capsys.readouterr().err
+
+
+def test_each_run_has_a_name_of_its_own() -> None:
+    """Recordings are files by these names."""
+    names = [(run.model, run.target, run.option) for run in runs.RUNS]
+    assert len({*names}) == len(names)
+
+
+def test_a_runs_variables_reach_its_process(tmp_path: Path) -> None:
+    more = {"VLLM_ROCM_SHUFFLE_KV_CACHE_LAYOUT": "1"}
+    assert surroundings.environment(place(tmp_path), {}, "v1", more).items() >= more.items()
 
 
 def test_a_misspelt_model_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

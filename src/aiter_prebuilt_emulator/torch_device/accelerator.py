@@ -1,4 +1,6 @@
-"""The names of ``torch.accelerator``, for the emulator: those of ``torch.cuda`` under torch's device-independent names."""
+"""The names of ``torch.accelerator``, for the emulator: those of ``torch.cuda`` under torch's device-independent
+names, and ``torch.Event``.
+"""
 
 from __future__ import annotations
 
@@ -69,3 +71,5 @@ def install() -> None:
         for name, value in _names().items():
             if hasattr(module, name) or module is torch.accelerator:
                 setattr(module, name, value)
+    own: Any = torch
+    own.Event = streams.AnyEvent

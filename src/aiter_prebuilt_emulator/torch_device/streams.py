@@ -11,6 +11,7 @@ import torch
 from aiter_prebuilt_emulator.torch_device import driver, memory
 
 _NON_BLOCKING: Final = 1
+_OF_TORCH: Final = torch.Event
 _BLOCKING_SYNC, _NO_TIMING, _INTERPROCESS = 1, 2, 4
 
 
@@ -88,7 +89,7 @@ class Stream:
         with memory.current(self.device_index):
             driver.call("hipStreamSynchronize", self.cuda_stream)
 
-    def wait_event(self, event: Event) -> None:
+    def wait_event(self, event: AnyEvent) -> None:
         """Make later work on this stream wait for the event."""
         if event.cuda_event:
             with memory.current(self.device_index):
@@ -98,7 +99,7 @@ class Stream:
         """Make later work on this stream wait for the other stream."""
         self.wait_event(stream.record_event())
 
-    def record_event(self, event: Event | None = None) -> Event:
+    def record_event(self, event: AnyEvent | None = None) -> AnyEvent:
         """Record the event, or a new one, behind enqueued work."""
         event = event or Event()
         event.record(self)
@@ -137,12 +138,24 @@ class ExternalStream(Stream):
         super().__init__(device, handle=stream_ptr)
 
 
-class Event:
-    """A point in a stream."""
+class AnyEvent:
+    """A point in a stream, as ``torch.Event`` is called; for another device than an emulated one, torch's own."""
+
+    def __new__(cls, device: Any = None, *_: Any, **keywords: Any) -> Any:
+        """Make an event of the device's kind."""
+        if cls is AnyEvent and device is not None and gpu_of(device) is None:
+            return _OF_TORCH(device, **keywords)
+        return super().__new__(cls)
 
     def __init__(
-        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+        self,
+        device: Any = None,
+        *,
+        enable_timing: bool = False,
+        blocking: bool = False,
+        interprocess: bool = False,
     ) -> None:
+        del device  # that of the first record
         self._flags = (
             (0 if enable_timing else _NO_TIMING)
             | (_BLOCKING_SYNC if blocking else 0)
@@ -174,13 +187,22 @@ class Event:
         if self.cuda_event:
             driver.call("hipEventSynchronize", self.cuda_event)
 
-    def elapsed_time(self, end_event: Event) -> float:
+    def elapsed_time(self, end_event: AnyEvent) -> float:
         """Milliseconds of the host's clock."""
         if not self.cuda_event or not end_event.cuda_event:
             raise ValueError("Both events must be recorded before calculating elapsed time.")
         out = ctypes.c_float()
         driver.call("hipEventElapsedTime", ctypes.byref(out), self.cuda_event, end_event.cuda_event)
         return out.value
+
+
+class Event(AnyEvent):
+    """A point in a stream, as ``torch.cuda.Event`` is called."""
+
+    def __init__(
+        self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False, **_: Any
+    ) -> None:
+        super().__init__(enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
 
 def _ready(name: str, handle: int) -> bool:
