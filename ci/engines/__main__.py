@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Exit codes: 0 all answers are right; 1 some are not, or an engine gave none; 2 wrong usage."""
     words = build_parser().parse_args(arguments)
     # A service or a shell in the background ends it with SIGTERM: an engine's processes must go with it, too.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         folder = words.folder.resolve()
         place = surroundings.Place(folder, vllm_tree.unpacked(folder), _checkout(words.aiter))
@@ -68,6 +68,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("ended by a signal", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _checkout(folder: Path | None) -> Path | None:

@@ -27,6 +27,7 @@ LEFT_OF_WHEEL = {
     "vllm_moe_gemm_a16w4", "vllm_moe_gemm_a16w4_parallel", "vllm_ps_info", "vllm_ps_prefill", "vllm_ps_reduce", "vllm_ps_works",
     "vllm_quick_all_reduce_norm", "vllm_routing", "vllm_topk_gating", "vllm_topk_gating_shared",
     "vllm_head_norm_rope_cache", "vllm_head_norm_rope_cache_tiles", "vllm_unified", "vllm_unified_fp8", "vllm_unified_window",
+    "vllm_rope", "vllm_paged_common", "vllm_paged_common_fp8",
 }  # fmt: skip
 
 

@@ -74,8 +74,8 @@ def test_a_call_that_no_kernel_takes_is_told() -> None:
     paths, facts = bundles(TARGET, "ck-free"), manifest.targets[TARGET]
     (subject,) = (subject for subject in subjects(manifest) if subject.name == "gemm_a16w16_asm")
     problems = Problems()
-    short = words.read("M=1 N=64 K=64 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
-    long = words.read("M=5 N=64 K=64 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
+    short = words.read("M=1 N=64 K=64 C=f32 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
+    long = words.read("M=5 N=64 K=64 C=f32 bias=none", subject, draw.BUILT_IN, manifest.targets, problems)
     outlines = [
         make.outline(bound) for made in (long, short) for bound in bind.bind(subject, made, facts.fp8)
     ]

@@ -80,6 +80,7 @@ NOT_OURS: Final = {
     "export ": "sets variables of the reader's shell",
     "gh attestation verify": "needs GitHub and a published wheel",
     "curl http://127.0.0.1:8000/v1/": "needs the server of nox -s engines; tests/unit/test_engines.py has its client",
+    "python ci/engine_calls.py": "needs the folder of a run of nox -s engines; tests/unit/test_engine_calls.py",
     "docker ": "needs a container engine; nox -s images",
     "sbatch ": "needs a Slurm cluster",
     "sha256sum -c SHA256SUMS": "needs a mirror; tests/dist/test_offline.py",

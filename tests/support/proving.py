@@ -42,7 +42,7 @@ class Making:
     calls: Mapping[str, list[Any]]
     seeds: list[int] = field(default_factory=list)
 
-    def bounds(self, made: Any, target: str, facts: object) -> Iterator[Any]:
+    def bounds(self, made: Any, target: str, facts: object, trees: object = ()) -> Iterator[Any]:
         yield from self.calls[made.subject.name]
 
     def outline(self, of: Any) -> Call:

@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -234,7 +235,9 @@ def test_a_folder_that_is_no_checkout_of_aiter_is_refused(
 ) -> None:
     monkeypatch.setattr(vllm_tree, "unpacked", lambda folder: folder)
     words = ["--folder", str(tmp_path), "--aiter", str(tmp_path / "none"), "run", "llama"]
+    before = signal.getsignal(signal.SIGTERM)
     assert engines_main.main(words) == 1
+    assert signal.getsignal(signal.SIGTERM) is before
     assert "none is no checkout of AITER: it has no aiter/__init__.py." in capsys.readouterr().err
 
 

@@ -36,7 +36,7 @@ TELLING = {
 
 
 #: What files of a source tree bring in.
-TREES = ["aiter", "aiter-vllm", "aiter-sglang", "aiter-flashinfer", "aiter-nvidia"]
+TREES = ["aiter", "aiter-2026-08", "aiter-vllm", "aiter-sglang", "aiter-flashinfer", "aiter-nvidia"]
 
 
 @pytest.mark.parametrize(

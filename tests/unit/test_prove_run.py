@@ -108,7 +108,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     vendors = {"gfx942": "amd", "gfx950": "amd", "sm_90": "nvidia"}
     targets = {name: SimpleNamespace(vendor=vendor) for name, vendor in vendors.items()}
     amd = {name: target for name, target in targets.items() if target.vendor == "amd"}
-    manifest = SimpleNamespace(targets=targets, amd=amd)
+    manifest = SimpleNamespace(targets=targets, amd=amd, of_other_trees=lambda trees: frozenset())
     known = {name: cases(name) for name in ("add", "mul")}
     monkeypatch.setattr(proving, "load", lambda folder: manifest)
     monkeypatch.setattr(

@@ -91,7 +91,7 @@ def test_sets_of_the_manifests_nest() -> None:
 
 def test_another_set_is_another_state(tmp_path: Path) -> None:
     tools: Any = SimpleNamespace(
-        kind="hermetic", pins=SimpleNamespace(trees={}), provenance=dict, identity_of=str
+        kind="hermetic", pins=SimpleNamespace(trees={}, editions={}), provenance=dict, identity_of=str
     )
     assert len({stamp.state(tmp_path, tools, name) for name in SETS}) == 3
 

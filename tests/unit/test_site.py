@@ -357,7 +357,7 @@ def test_the_receipts_that_hold_are_listed(monkeypatch: pytest.MonkeyPatch) -> N
     assert rows[0] == {
         "operator": "one", "family": "norm", "kernel": "one.row", "variant": "1 T=bf16", "target": "gfx942", "device": "a device",
         "checks": "races", "calls": 4, "worst": 0.5, "code_objects": ["a", "b"], "recipe": "one-gfx942", "reference": "meaning",
-        "cases": "calls", "tools": {"clang": "2", "triton": "3"},
+        "cases": "calls", "tools": {"clang": "2", "triton": "3"}, "cards": {},
     }  # fmt: skip
     words = ["receipts", "--json", "--operator", "two", "--target", "gfx950"]
     (row,) = json.loads(CliRunner().invoke(cli, words).output)["receipts"]

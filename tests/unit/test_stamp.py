@@ -30,7 +30,7 @@ class Tools(SimpleNamespace):
 
     kind = "hermetic"
     version, flags = "1", "-O2"
-    pins = SimpleNamespace(trees={"thing": SimpleNamespace(override="THING_DIR")})
+    pins = SimpleNamespace(trees={"thing": SimpleNamespace(override="THING_DIR")}, editions={})
 
     def provenance(self) -> dict[str, str]:
         return {"zig": self.version}

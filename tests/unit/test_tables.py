@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from pathlib import Path
 
 import pytest
@@ -119,6 +120,8 @@ def test_assembled_products_ask_for_the_alignment_of_their_operands(manifest: Ma
         for kernel in (each for each in operator.kernels if each.backend == "asm"):
             words = " ".join(kernel.when)
             for name in operands:
-                assert contracts[name].align % 4 == 0 or f"aligned({name}, 4)" in words, (operator.name, name)
+                said = re.search(rf"aligned\({name}, (\d+)\)", words)
+                asks = contracts[name].align % 4 == 0 or (said is not None and int(said[1]) % 4 == 0)
+                assert asks, (operator.name, kernel.name, name)
                 asked += 1
-    assert asked == 8
+    assert asked == 20

@@ -38,8 +38,6 @@ ACTIVATIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "relu6": lambda x: x.clamp(0, 6),
 }
 
-#: What ``kernelName`` of ``gemm_a16w16_asm`` may be where AITER's pinned tree has no object for the call.
-
 
 def refuse(function: str, option: str, value: object, covered: str) -> UnsupportedError:
     """Build the error for an unsupported option.
