@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from pathlib import Path
 import pytest
 from support import repository
 
+from aiter_prebuilt.commands import doctor_text
+from aiter_prebuilt.contract import provenance
 from build_tools.cases import make, table
 from build_tools.cases.receipt_state import meanings
 from build_tools.cases.subject import subjects
@@ -21,6 +24,7 @@ from build_tools.compile.inputs import inputs_of
 from build_tools.errors import FetchError, ManifestError, UsageError
 from build_tools.files.filehash import FileHashes
 from build_tools.plan.plan import make_plan
+from build_tools.release import mirror_build
 from build_tools.report.left_out import LeftOut, Reason
 from build_tools.tools import editions, fetch, pins, tree
 from build_tools.tools.pins import EditionPin
@@ -268,3 +272,39 @@ def test_reasons_about_an_edition_that_is_not_read_are_not_asked_for() -> None:
     there = frozenset({"thing:a/x"})
     assert reasons.problems(there, frozenset())
     assert not reasons.without_trees(("thing-new",)).problems(there, frozenset())
+
+
+def test_a_mirror_carries_the_editions_that_are_asked_for(
+    upstream: Upstream, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pinned = pins.Pins({}, {}, {}, {upstream.pin.name: upstream.pin})
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    said: list[str] = []
+    assert mirror_build._editions(pinned, packages, said.append) == "" and not list(packages.iterdir())
+    monkeypatch.setenv(editions.VARIABLE, "new")
+    monkeypatch.setenv("THING_NEW_DIR", str(upstream.checkout))
+    page = mirror_build._editions(pinned, packages, said.append)
+    assert "fetch --edition new" in page and said == ["the edition new"]
+    monkeypatch.delenv("THING_NEW_DIR")
+    monkeypatch.setenv(fetch.SDISTS_VARIABLE, str(packages))
+    shutil.rmtree(upstream.checkout)
+    assert (editions.fetch(upstream.pin, upstream.cache) / "csrc/kernel.cu").is_file()
+
+
+def test_a_bundle_says_its_editions() -> None:
+    told = json.dumps({"trees": {"aiter": "0.1.7", "aiter-2026-08": "e404", "own-tree": "1"}})
+    assert provenance.editions(told) == ("aiter-2026-08",)
+    assert provenance.editions("no JSON") == ()
+    row = {
+        "target": "gfx950",
+        "profile": "ck-free",
+        "ok": True,
+        "operators": 3,
+        "why": "ready",
+        "editions": ["aiter-2026-08"],
+    }
+    report = {"bundles": [row], "overlaps": [], "shadowed": []}
+    assert list(doctor_text._bundles(report)) == [
+        "Bundle gfx950 (ck-free): 3 operators, with aiter-2026-08, ready"
+    ]

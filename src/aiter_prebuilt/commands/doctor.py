@@ -13,6 +13,7 @@ from typing import Any
 from aiter_prebuilt.bundles import extras, locate, opening, overlap, own_bundles, ownership
 from aiter_prebuilt.commands import bridge, doctor_text
 from aiter_prebuilt.commands.output import print_json
+from aiter_prebuilt.contract.provenance import editions
 from aiter_prebuilt.contract.version import BUNDLE_FORMAT, NATIVE_ABI, RECIPE, VERSION
 from aiter_prebuilt.devices import device, hip_library, native
 from aiter_prebuilt.errors import CHECK, AiterPrebuiltError, NoDeviceError
@@ -234,6 +235,8 @@ def _bundles(problems: list[str], warnings: list[str]) -> list[dict[str, Any]]:
             for finding in ownership.findings(bundle.path):
                 (problems if finding.anybody else warnings).append(finding.text)
             row.update(version=opened.version, distribution=opened.distribution, operators=len(opened.names))
+            if found := editions(opened.provenance):
+                row["editions"] = list(found)
             if opened.version != VERSION and not bundle.tree:
                 problems.append(
                     f"{opened.distribution} is of version {opened.version}, the runtime of {VERSION}. "

@@ -59,6 +59,7 @@ def _bundles(report: dict[str, Any]) -> Iterator[str]:
     for row in report["bundles"]:
         name = f"Bundle {row['target']} ({row['profile']})"
         have = f"{row['operators']} operators, " if row["ok"] else ""
+        have += "".join(f"with {name}, " for name in row.get("editions", ()))
         yield f"{name}: {have}{row['why']}"
     for each in report["overlaps"]:
         yield Overlap(**{**each, "kernels": tuple(each["kernels"])}).text

@@ -18,6 +18,12 @@ def unpinned(provenance: str) -> tuple[str, ...]:
     return tuple(sorted(name for name, version in versions.items() if str(version).startswith(UNPINNED)))
 
 
+def editions(provenance: str) -> tuple[str, ...]:
+    """Return the editions of source trees that are in the bundle, such as ``aiter-2026-08``, sorted."""
+    trees = _table(provenance, "trees")
+    return tuple(sorted(name for name in trees if name.rpartition("-")[0] and name.split("-")[0] in trees))
+
+
 def left_out(provenance: str) -> dict[str, int]:
     """Operator -> entries that the bundle lacks because such a tree has not what the pinned one has."""
     counts = _table(provenance, "left_out")
