@@ -69,6 +69,11 @@ def folder_of(pin: EditionPin, cache: Path, override: str) -> Path:
         _compare(pin, place, cache, f"Remove {place} and fetch it again")
         return place
     place = Path(override).resolve()
+    if not place.is_dir():
+        raise FetchError(
+            f"read the edition {pin.edition} in {override}", "there is no such folder",
+            f"Set {pin.override} to a copy of {pin.repository} at {pin.commit}, or unset it to use the fetched one",
+        )  # fmt: skip
     remedy = f"Set {pin.override} to a copy of {pin.repository} at {pin.commit}, or unset it to use the fetched one"
     if (place / ".git").exists():
         _refuse_other_commit(pin, place, remedy)
@@ -118,7 +123,7 @@ def _names(pin: EditionPin, folder: Path) -> list[str]:
 
 def _compare(pin: EditionPin, folder: Path, cache: Path, remedy: str) -> None:
     hashes = FileHashes(cache / "trees" / f"{pin.folder}.json")
-    found = hashlib.sha256(list_of(pin, folder, hashes).encode()).hexdigest()
+    found = hashlib.sha256(list_of(pin, folder, hashes).encode(errors="surrogateescape")).hexdigest()
     hashes.save()
     if found != pin.sha256:
         raise FetchError(
@@ -199,7 +204,9 @@ def _unpack(pin: EditionPin, archive: Path, target: Path) -> None:
                     f"unpack {archive}", f"it has more than {_MOST >> 20} MiB", "Use another mirror"
                 )
             members.extractall(target)  # zipfile keeps names below the target, and makes no links
-    except (zipfile.BadZipFile, OSError) as error:
+    except FetchError:
+        raise
+    except Exception as error:  # noqa: BLE001  # zlib, lzma, encryption and unknown methods have one each
         raise FetchError(f"unpack {archive}", str(error), f"Carry {pin.folder}.zip again") from None
 
 
@@ -221,7 +228,9 @@ def _git(pin: EditionPin, words: Sequence[str], folder: Path) -> str:
             f"fetch the edition {pin.edition}", "git is not installed",
             f"Install git, or put {pin.folder}.zip of a mirror into a folder and set {SDISTS_VARIABLE} to it",
         )  # fmt: skip
-    env = {**os.environ, "GIT_TERMINAL_PROMPT": "0"}
+    # Within a hook git names the caller's repository and index to its children: they are not what is asked about.
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    env["GIT_TERMINAL_PROMPT"] = "0"
     settings = ["-c", "core.autocrlf=false", "-c", "core.symlinks=true", "-C", str(folder)]
     outcome = run([program, *settings, *words], env=env, timeout=_TIMEOUT, tail=_TAIL)
     if outcome.ok:

@@ -42,11 +42,15 @@ def fetch(names: tuple[str, ...], editions: tuple[str, ...], source: str) -> Non
 
 
 def _edition(name: str, source: str) -> str:
-    from build_tools.manifest.names import refuse_unknown
     from build_tools.tools import editions
     from build_tools.tools.fetch import cache_folder
     from build_tools.tools.pins import load
 
     known = {pin.edition: pin for pin in load(options.ROOT).editions.values()}
-    refuse_unknown("fetch editions", [name], known)
+    if name not in known:
+        raise UsageError(
+            f"fetch the edition {name!r}",
+            "manifests/toolchains.toml has no such edition",
+            f"The editions are {', '.join(known) or 'none'}",
+        )
     return str(editions.fetch(known[name], cache_folder(), source))

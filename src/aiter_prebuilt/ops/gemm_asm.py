@@ -41,7 +41,8 @@ def gemm_a16w16_asm(
         splitK: parts of k, each added to ``out``; chosen from the shape when None, 1 with a kernelName of the pinned tree.
             Kernels of ours choose for themselves.
         kernelName: symbol of AITER's object to take; chosen from the shape when None. Objects for bf16, a bias or a shuffled
-            B are those of August 2026, which a bundle has that was built with this edition.
+            B are those of August 2026, which a bundle has that was built with this edition; out at a
+            multiple of 4 bytes.
         bpreshuffle: B is in the layout of ``shuffle_weight`` (16, 16); k is a multiple of 32, n of 16, and all are at multiples
             of 16 bytes.
 
