@@ -26,8 +26,7 @@ from build_tools.records import (
     Plan,
     in_tree,
 )
-from build_tools.tools import editions, pins
-from build_tools.tools.tree import tree_of
+from build_tools.tools.tree import asked_editions, tree_of
 
 #: Makes the plan, and tries its assumptions.
 PLANNER: Final = ("build_tools.plan.plan", "make_plan")
@@ -60,8 +59,7 @@ def plan_of(manifest: Manifest, settings: Settings) -> Plan:
     The trial of assumptions runs once per state of the manifests and of the code that tries.
     """
     files = sorted((settings.root / "manifests").rglob("*.toml"))
-    read = [pin.name for pin in editions.requested(pins.load(settings.root).editions.values())]
-    words = f"{settings.ck} {' '.join(read)} {code_digest(PLANNER)}".encode()
+    words = f"{settings.ck} {' '.join(asked_editions(settings.root))} {code_digest(PLANNER)}".encode()
     digest = hashlib.sha256(
         b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files) + words
     ).hexdigest()

@@ -6,7 +6,6 @@ Its times say nothing of a card, so no test looks at them.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import socket
 import subprocess
@@ -17,7 +16,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from support.emulator import bundles, library_path
+from support.emulator import bundles, card_of_few_units
 
 from aiter_prebuilt.certificate import ceilings
 from aiter_prebuilt.contract.calls import pack, read
@@ -30,14 +29,7 @@ FEW = ("--operator", "rms_norm", "--operator", "silu_and_mul")
 @pytest.fixture(scope="module")
 def surroundings() -> dict[str, str]:
     """One emulated card and its bundle, in the environment of a child."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_")}
-    return kept | {
-        "PYTHONPATH": str(ROOT / "src"),
-        "AITER_PREBUILT_HIP": str(library_path()),
-        "AITER_PREBUILT_EMULATOR": "gfx942:cus=8",
-        "AITER_PREBUILT_BUNDLES": str(bundles("gfx942", "ck-free")[0]),
-        "COLUMNS": "400",
-    }
+    return card_of_few_units()
 
 
 def command(

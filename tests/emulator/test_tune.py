@@ -19,7 +19,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-from support.emulator import bundles, library_path
+from support.emulator import bundles, card_of_few_units
 
 from aiter_prebuilt.contract import tuned_grammar
 from aiter_prebuilt.contract.calls import pack, read
@@ -32,14 +32,7 @@ CALL = ("rms_norm", "M=3", "N=256", "T=bf16")
 @pytest.fixture(scope="module")
 def surroundings() -> dict[str, str]:
     """One emulated card and its bundle, in the environment of a child."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_")}
-    return kept | {
-        "PYTHONPATH": str(ROOT / "src"),
-        "AITER_PREBUILT_HIP": str(library_path()),
-        "AITER_PREBUILT_EMULATOR": "gfx942:cus=8",
-        "AITER_PREBUILT_BUNDLES": str(bundles("gfx942", "ck-free")[0]),
-        "COLUMNS": "400",
-    }
+    return card_of_few_units()
 
 
 def command(surroundings: dict[str, str], *words: str, **more: str) -> subprocess.CompletedProcess[str]:

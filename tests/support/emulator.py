@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 VARIABLE = "AITER_PREBUILT_EMULATOR_LIBRARY"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @cache
@@ -28,8 +29,20 @@ def library() -> ctypes.CDLL:
 
 def bundles(target: str, profile: str) -> tuple[Path, ...]:
     """The bundle files of a target that a session built: ``ck-full`` adds to ``ck-free``."""
-    folder = Path(__file__).resolve().parents[2] / "build" / "bundles"
+    folder = ROOT / "build" / "bundles"
     wanted = tuple(folder / f"{target}-{name}.apb" for name in dict.fromkeys(("ck-free", profile)))
     if all(path.is_file() for path in wanted):
         return wanted
     pytest.skip(f"no bundle for {target} ({profile}): run python -m build_tools build")
+
+
+def card_of_few_units() -> dict[str, str]:
+    """Return a child's environment with one emulated card of 8 compute units, and its bundle."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("AITER_")}
+    return kept | {
+        "PYTHONPATH": str(ROOT / "src"),
+        "AITER_PREBUILT_HIP": str(library_path()),
+        "AITER_PREBUILT_EMULATOR": "gfx942:cus=8",
+        "AITER_PREBUILT_BUNDLES": str(bundles("gfx942", "ck-free")[0]),
+        "COLUMNS": "400",
+    }
